@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/controller.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace corun::policy {
+namespace {
+
+// The first calls of an op pay for first touches and for primitives that are made once; they are not its cost.
+constexpr std::size_t kFirstSkipped = 2;
+constexpr std::size_t kFirstSamples = 11;
+// Windows with too much unreferenced work in a row before the mix counts as new.
+constexpr int kStrangeWindows = 3;
+// Learning a phase: at least, so that the anchor is chosen from some periods; at most, when there is none.
+constexpr double kLearnLeast = 0.7;
+constexpr double kLearnMost = 3.0;
+// A program in which nothing repeats is not recorded for ever.
+constexpr double kLearnGiveUp = 20.0;
+constexpr double kExploreMost = 20.0;
+constexpr int kFruitlessWindows = 5;
+// Arms that treat less than this share of the work differently cannot differ by more than the race would notice.
+constexpr double kSameArms = kIndifference;
+
+}  // namespace
+
+Controller::Controller(ControllerSettings settings, double now)
+    : settings_(std::move(settings)),
+      arms_(race_arms(settings_.budget)),
+      explorer_(settings_.explorer),
+      random_(settings_.seed),
+      started_(now),
+      learn_since_(now) {
+    if (settings_.observe) fixed_ = kPassThrough;
+    const std::string name = settings_.replay ? "replay" : settings_.policy;
+    if (!fixed_) {
+        if (const auto arm = arm_by_name(name, settings_.budget)) {
+            const auto same = std::find_if(arms_.begin(), arms_.end(),
+                                           [&](const Arm& known) { return known.name == arm->name; });
+            fixed_ = static_cast<ArmId>(same - arms_.begin());
+            if (same == arms_.end() && arms_.size() == kArmSlots) arms_.back() = *arm, fixed_ = kArmSlots - 1;
+            else if (same == arms_.end()) arms_.push_back(*arm);
+        }
+    }
+    rows_.resize(arms_.size());
+    next_directive(now);
+}
+
+Controller::~Controller() = default;
+
+// --- ops -----------------------------------------------------------------------------------------------------
+
+bool Controller::cheap(const OpState& state) const {
+    return state.reference > 0.0 && state.reference < settings_.cheap_seconds;
+}
+
+OpId Controller::add_op(const OpInfo& info) {
+    const std::string key = info.key();
+    if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
+    const auto id = static_cast<OpId>(ops_.size());
+    by_key_.emplace(key, id);
+    OpState& state = ops_.emplace_back();
+    state.info = info;
+    if (const auto saved = profile_ops_.find(key); saved != profile_ops_.end() && !info.container) {
+        const model::ProfileOp& op = *saved->second;
+        state.reference = op.reference;
+        state.profile_width = op.width;
+        if (!cheap(state)) {
+            explorer_.add(id, info.kind, info.elements);
+            model::Curve curve;
+            for (const model::Point& point : op.solo)
+                for (int i = 0; i < settings_.explorer.samples; ++i) curve.add({point.width, true, point.seconds});
+            explorer_.restore(id, curve);
+        }
+    } else {
+        state.first.reserve(kFirstSamples);
+    }
+    for (std::size_t arm = 0; arm < arms_.size(); ++arm)
+        rows_[arm].push_back(width_row(arms_[arm], view(id), settings_.budget));
+    return id;
+}
+
+void Controller::freeze(OpId id, std::vector<OpId>& frozen) {
+    OpState& state = ops_[id];
+    const auto begin = state.first.begin() + kFirstSkipped;
+    const auto middle = begin + (state.first.end() - begin) / 2;
+    std::nth_element(begin, middle, state.first.end());
+    state.reference = std::max(1e-9, static_cast<double>(*middle));
+    state.first = {};
+    if (!cheap(state)) explorer_.add(id, state.info.kind, state.info.elements);
+    frozen.push_back(id);
+}
+
+void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
+    OpState& state = ops_[sample.op];
+    if (state.info.container) return;
+    if (state.reference == 0.0) {
+        // Only the program's own way may set the yardstick (or the one arm there is, when nothing is compared).
+        if (!sample.plain && !fixed_) return;
+        state.first.push_back(static_cast<float>(sample.seconds));
+        if (state.first.size() == kFirstSamples) freeze(sample.op, frozen);
+        return;
+    }
+    work_ += state.reference;
+    if (directive_.record_all) state.work += state.reference;
+    if (current_) {
+        state.phase = *current_;
+        Phase& phase = *phases_[static_cast<std::size_t>(*current_)];
+        if (phase.state() == State::learn) phase.finder.occurred(sample.op, work_, sample.begin);
+    }
+    if (cheap(state)) return;
+    if (sample.assigned) ++assigned_samples_;
+    explorer_.record(sample.op, {sample.width > 0 ? sample.width : settings_.budget, sample.solo, sample.seconds},
+                     sample.assigned);
+}
+
+bool Controller::plan(double now) {
+    std::vector<model::Assignment> next;
+    const Phase* phase = current();
+    if (phase != nullptr && phase->state() == State::explore) next = explorer_.plan(now - started_);
+    const auto same = [](const model::Assignment& a, const model::Assignment& b) {
+        return a.op == b.op && a.width == b.width;
+    };
+    if (next.size() == assignments_.size() && std::equal(next.begin(), next.end(), assignments_.begin(), same))
+        return false;
+    assignments_ = std::move(next);
+    return true;
+}
+
+// --- windows -------------------------------------------------------------------------------------------------
+
+const Phase* Controller::current() const {
+    return current_ ? phases_[static_cast<std::size_t>(*current_)].get() : nullptr;
+}
+
+const Phase* Controller::longest() const {
+    const Phase* best = nullptr;
+    for (const auto& phase : phases_)
+        if (best == nullptr || phase->seconds() > best->seconds()) best = phase.get();
+    return best;
+}
+
+State Controller::state() const { return current() != nullptr ? current()->state() : State::learn; }
+
+void Controller::window_ended(const Window& window, double now) {
+    if (window.total_work() <= 0.0 || window.unreferenced_share() > kUnreferencedShare) {
+        strange_window(window, now);
+        return next_directive(now);
+    }
+    strange_windows_ = 0;
+    const std::optional<PhaseId> phase = watch_.add(window.work);
+    if (phase && phase != current_) {
+        enter_phase(*phase, now);
+    } else if (current_) {
+        Phase& now_in = *phases_[static_cast<std::size_t>(*current_)];
+        if (phase) advance(now_in, window, now);
+        else now_in.skip(window);
+    }
+    next_directive(now);
+}
+
+// Ops without a reference: a new mix, or one whose shapes never repeat.
+void Controller::strange_window(const Window& window, double now) {
+    ++strange_windows_;
+    if (current_) phases_[static_cast<std::size_t>(*current_)]->skip(window);
+    if (learning_ || strange_windows_ < kStrangeWindows || window.total_work() + window.work[0] <= 0.0) return;
+    learning_ = true;
+    learn_since_ = now;
+    current_.reset();
+}
+
+void Controller::enter_phase(PhaseId phase, double now) {
+    current_ = phase;
+    fruitless_windows_ = 0;
+    while (static_cast<std::size_t>(phase) >= phases_.size()) {
+        const double already = learning_ ? now - learn_since_ : 0.0;
+        phases_.push_back(std::make_unique<Phase>(fixed_, Random(random_()), now, already));
+    }
+    learning_ = false;
+}
+
+void Controller::advance(Phase& phase, const Window& window, double now) {
+    if (phase.window_ended(window, now)) fruitless_windows_ = 0;
+    const double in_state = now - phase.since();
+    if (phase.state() == State::learn) {
+        const bool found = in_state >= kLearnLeast && phase.finder.best().has_value();
+        if (found || in_state >= kLearnMost) end_learning(phase, now);
+    } else if (phase.state() == State::explore && explored(phase, now)) {
+        choose_arms(phase, now);
+    }
+}
+
+void Controller::end_learning(Phase& phase, double now) {
+    phase.end_learning(now);
+    if (fixed_) {
+        if (!arms_[static_cast<std::size_t>(*fixed_)].needs_curves()) choose_arms(phase, now);
+        return;
+    }
+    if (const auto arm = profile_arm(watch_.mix(*current_))) {
+        rebuild_tables();
+        phase.start_guard(*arm, now);
+    }
+}
+
+bool Controller::explored(const Phase& phase, double now) {
+    // Wishes that nobody fulfils belong to ops of another phase.
+    fruitless_windows_ = assigned_samples_ == 0 && !assignments_.empty() ? fruitless_windows_ + 1 : 0;
+    assigned_samples_ = 0;
+    return explorer_.done() || fruitless_windows_ >= kFruitlessWindows || now - phase.since() > kExploreMost;
+}
+
+double Controller::difference(ArmId a, ArmId b) const {
+    const auto& left = rows_[static_cast<std::size_t>(a)];
+    const auto& right = rows_[static_cast<std::size_t>(b)];
+    double differing = 0.0;
+    double all = 0.0;
+    for (std::size_t op = 0; op < ops_.size(); ++op) {
+        if (current_ && ops_[op].phase != *current_) continue;
+        all += ops_[op].work;
+        if (left[op] != right[op]) differing += ops_[op].work;
+    }
+    return all > 0.0 ? differing / all : 0.0;
+}
+
+void Controller::choose_arms(Phase& phase, double now) {
+    rebuild_tables();
+    std::vector<ArmId> distinct{kPassThrough};
+    std::map<ArmId, std::string> skipped;
+    for (ArmId arm = 1; arm < static_cast<ArmId>(arms_.size()) && !fixed_; ++arm) {
+        const auto twin = std::find_if(distinct.begin(), distinct.end(), [&](ArmId other) {
+            return arms_[static_cast<std::size_t>(other)].kind != ArmKind::random && difference(arm, other) < kSameArms;
+        });
+        if (twin == distinct.end()) distinct.push_back(arm);
+        else skipped[arm] = arms_[static_cast<std::size_t>(*twin)].name;
+    }
+    phase.start_race(distinct, skipped, now);
+}
+
+void Controller::next_directive(double now) {
+    const bool fixed_now = fixed_ && !arms_[static_cast<std::size_t>(*fixed_)].needs_curves();
+    if (current_ && !learning_) {
+        directive_ = phases_[static_cast<std::size_t>(*current_)]->directive();
+    } else {
+        const bool hopeless = now - learn_since_ > kLearnGiveUp;
+        directive_ = Directive{};
+        directive_.record_all = !hopeless;
+        directive_.length = directive_.patience = hopeless ? 1.0 : 0.25;
+    }
+    if (fixed_now) directive_.arm = *fixed_;
+}
+
+// --- tables --------------------------------------------------------------------------------------------------
+
+OpView Controller::view(OpId id) const {
+    OpView view;
+    view.seconds = [this, id](int width) { return explorer_.predict(id, width); };
+    view.optimum = [this, id](const std::vector<int>& widths) { return explorer_.optimum(id, widths); };
+    const OpState& state = ops_[id];
+    if (const auto type = type_optimum_.find(state.info.kind); type != type_optimum_.end())
+        view.type_optimum = type->second;
+    view.profile_width = state.profile_width;
+    return view;
+}
+
+void Controller::rebuild_tables() {
+    const std::vector<int> widths = candidate_widths(settings_.budget);
+    std::unordered_map<std::string, double> dearest;
+    type_optimum_.clear();
+    for (OpId id = 0; id < ops_.size(); ++id) {
+        const OpState& state = ops_[id];
+        const auto optimum = explorer_.optimum(id, widths);
+        double& cost = dearest[state.info.kind];
+        if (!optimum || state.reference < cost) continue;
+        cost = state.reference;
+        type_optimum_[state.info.kind] = *optimum;
+    }
+    for (std::size_t arm = 0; arm < arms_.size(); ++arm)
+        for (OpId id = 0; id < ops_.size(); ++id)
+            rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget);
+    tables_changed_ = true;
+}
+
+bool Controller::take_tables_changed() {
+    const bool changed = tables_changed_;
+    tables_changed_ = false;
+    return changed;
+}
+
+WidthRow Controller::row(OpId op, ArmId arm) const { return rows_[static_cast<std::size_t>(arm)][op]; }
+
+int Controller::width(OpId op, const Phase& phase) const { return row(op, phase.arm())[kIdleBuckets - 1]; }
+
+}  // namespace corun::policy

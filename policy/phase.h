@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What corun does in one phase of the program: explore, race, guard, stand down, retry. A state machine that is fed
+// with windows and asked for the next one.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/anchor.h"
+#include "policy/arms.h"
+#include "policy/guard.h"
+#include "policy/race.h"
+#include "policy/window.h"
+
+namespace corun::policy {
+
+enum class State { learn, explore, race, guard, stood_down, fixed };
+
+[[nodiscard]] const char* state_name(State state);
+
+/// What the shim does until the window ends.
+struct Directive {
+    ArmId arm = kPassThrough;
+    bool explore = false;                ///< assignments are in force
+    bool record_all = false;             ///< every op is timed and passed on
+    std::optional<std::uint32_t> anchor; ///< the window begins and ends on this op key
+    double length = 0.25;                ///< seconds; it ends at the first anchor after that
+    double patience = 0.5;               ///< seconds; it ends then even without an anchor
+    bool operator==(const Directive&) const = default;
+};
+
+/// How much time an arm had, for the report.
+struct ArmUse {
+    double seconds = 0.0;
+    std::optional<double> race;  ///< log ratio over pass-through that the race found
+    std::string state;           ///< "chosen", "dropped", "live", "same as NAME"
+};
+
+class Phase {
+  public:
+    /// @param already seconds that were spent on learning its ops before it had a name
+    Phase(std::optional<ArmId> fixed, Random random, double now, double already);
+
+    // --- learning ---
+    AnchorFinder finder;  ///< fed while state() is learn
+    /// The phase has seen enough to choose its anchor (or to do without one).
+    void end_learning(double now);
+
+    // --- exploring ---
+    /// @param arms that differ from each other and from arm 0, which is pass-through
+    /// @param skipped arms that were left out because they equal another one: arm -> name of the other
+    void start_race(const std::vector<ArmId>& arms, const std::map<ArmId, std::string>& skipped, double now);
+    /// A decision made by an earlier run or forced: guard this arm from now on.
+    void start_guard(ArmId arm, double now);
+
+    /// The window that the last directive asked for. Returns true when arms must be chosen anew (a retry is due).
+    bool window_ended(const Window& window, double now);
+    /// A window in which the program was not (only) in this phase: its time counts, nothing else.
+    void skip(const Window& window);
+    [[nodiscard]] Directive directive();
+
+    [[nodiscard]] State state() const { return state_; }
+    [[nodiscard]] ArmId arm() const { return arm_; }  ///< chosen, or pass-through
+    [[nodiscard]] std::optional<std::uint32_t> anchor() const { return anchor_; }
+    [[nodiscard]] double period() const { return period_; }
+    [[nodiscard]] std::optional<double> decided_after() const { return decided_after_; }
+    [[nodiscard]] std::optional<Interval> gain() const { return guard_ ? guard_->gain() : last_gain_; }
+    [[nodiscard]] const Guard* guard() const { return guard_ ? &*guard_ : nullptr; }
+    [[nodiscard]] Verdict verdict() const { return verdict_; }
+    [[nodiscard]] const std::map<ArmId, ArmUse>& use() const { return use_; }
+    [[nodiscard]] double seconds() const { return active_; }
+    [[nodiscard]] int used() const { return used_; }
+    [[nodiscard]] int discarded() const;
+    [[nodiscard]] double since() const { return state_since_; }  ///< when the state began
+
+  private:
+    void enter(State state, double now);
+    void finish_race(double now);
+    void stand_down(Verdict verdict, double now);
+
+    std::optional<ArmId> fixed_;  ///< this arm and no other
+    Random random_;
+    State state_ = State::learn;
+    double state_since_;
+    double active_;  ///< seconds that this phase has been the current one
+    std::optional<std::uint32_t> anchor_;
+    double period_ = 0.0;
+    std::optional<Race> race_;
+    std::optional<Guard> guard_;
+    ArmId arm_ = kPassThrough;
+    Verdict verdict_ = Verdict::undecided;
+    std::optional<Interval> last_gain_;
+    std::optional<double> decided_after_;
+    std::map<ArmId, ArmUse> use_;
+    std::map<ArmId, double> known_bad_;  ///< arm -> log ratio: not worth another try
+    double retry_at_ = 0.0;
+    double retry_wait_ = kRetryFirstSeconds;
+    double race_started_ = 0.0;
+    int used_ = 0;
+    int discarded_before_ = 0;
+};
+
+}  // namespace corun::policy

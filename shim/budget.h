@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many CPUs this process may use: affinity mask, cgroup quota (v1 and v2), CORUN_CPUS; the smallest wins.
+#pragma once
+
+#include <string>
+
+namespace corun {
+
+struct Budget {
+    int cpus = 1;        ///< what is in force, >= 1
+    int affinity = 1;    ///< CPUs in the mask
+    double quota = 0.0;  ///< CPUs by cgroup quota; 0: none
+    int option = 0;      ///< CORUN_CPUS; 0: not set
+};
+
+/// @param cgroup_root where the hierarchies are mounted ("/sys/fs/cgroup")
+/// @param membership  a file like /proc/self/cgroup
+/// Unreadable files count as "no limit". May allocate.
+[[nodiscard]] Budget find_budget(const std::string& cgroup_root, const std::string& membership, int cpus_option);
+
+/// The smallest quota (CPUs) on the way from the process's groups up to the root; 0 when there is none.
+[[nodiscard]] double find_quota(const std::string& cgroup_root, const std::string& membership);
+
+}  // namespace corun

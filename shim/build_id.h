@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace corun {
+
+/// What identifies the build of a loaded object: its GNU build-id in hex, else its base name and size.
+/// @param path as the loader knows it. May allocate.
+[[nodiscard]] std::string build_id(const char* path);
+
+}  // namespace corun

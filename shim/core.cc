@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The path of one op. Settled ops take no lock, no allocation and one clock read; all else is in driver.cc.
+#include "shim/core.h"
+
+#include <cerrno>
+
+#include "shim/clock.h"
+#include "shim/driver.h"
+#include "shim/process.h"
+#include "shim/state.h"
+
+namespace corun {
+
+constinit Globals globals{};
+constinit thread_local ThreadState* this_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+
+std::size_t slot_index(const void* identity, std::uint32_t shape) {
+    const auto mixed = (reinterpret_cast<std::uintptr_t>(identity) ^ shape) * 0x9E3779B97F4A7C15ULL;
+    return mixed >> 52;  // 12 bits: kSlots
+}
+static_assert(kSlots == 4096 && kBirths == 4096);
+
+// Puts back what a scope has set. If the program itself set another number meanwhile, that one stays.
+void restore_lever(const Entry& entry) {
+    const SourceTable& source = globals.sources[static_cast<std::size_t>(entry.source)];
+    if (source.lever_get() == entry.width) source.lever_set(entry.saved);
+}
+
+void pull_lever(Entry& entry) {
+    const SourceTable& source = globals.sources[static_cast<std::size_t>(entry.source)];
+    if (source.lever_set == nullptr) return;
+    const int own = source.lever_get();
+    if (own <= entry.width) return;  // the program's own word is a ceiling
+    source.lever_set(entry.width);
+    entry.saved = own;
+    entry.flags |= kEntryLever;
+}
+
+// Takes the innermost scope off; `finished` is false when the program left it by a jump.
+void drop_innermost(ThreadState& thread, bool finished) {
+    const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed) - 1;
+    Entry& entry = thread.stack[depth];
+    if ((entry.flags & kEntryLever) != 0) restore_lever(entry);
+    if ((entry.flags & kEntryTimed) != 0) {
+        const bool solo = globals.ledger.end(entry.ticket, entry.counted);
+        if (solo && finished) entry.flags |= kEntrySolo;
+    }
+    thread.depth.store(depth, std::memory_order_relaxed);
+}
+
+[[gnu::noinline]] void drop_dead(ThreadState& thread, const Scope* frame) {
+    while (true) {
+        const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed);
+        if (depth == 0 || thread.stack[depth - 1].frame > frame) return;
+        drop_innermost(thread, false);
+    }
+}
+
+// A scope that turns out to hold others is a container: it gives its width back and counts for nothing.
+[[gnu::noinline]] void become_container(Entry& entry) {
+    if ((entry.flags & kEntryLever) != 0) restore_lever(entry);
+    if ((entry.flags & kEntryTimed) != 0) globals.ledger.end(entry.ticket, entry.counted);
+    entry.flags = kEntryContainer;
+    entry.record->flags.fetch_or(kContainer, std::memory_order_relaxed);
+}
+
+[[gnu::noinline]] ThreadState* attach() {
+    const int saved = errno;
+    ThreadState* thread = driver_attach_thread();
+    errno = saved;
+    return thread;
+}
+
+[[gnu::noinline]] bool resolve(ThreadState& thread, Slot& slot, Source source, const void* identity,
+                               std::uint32_t shape, const void* call) {
+    const int saved = errno;
+    thread.busy = true;  // describing an op may run code of the program
+    if (slot.record != nullptr) slot.record->calls.fetch_add(slot.calls, std::memory_order_relaxed);
+    slot.record = nullptr;
+    const std::uint32_t birth = globals.births[birth_index(identity)].load(std::memory_order_relaxed);
+    OpRecord* record = driver_resolve(source, identity, shape, call);
+    slot = {identity, record, shape, birth, 0};
+    thread.busy = false;
+    errno = saved;
+    return record != nullptr;
+}
+
+[[gnu::noinline]] void visit_driver(ThreadState& thread, std::uint64_t now, const OpRecord* anchor) {
+    const int saved = errno;
+    thread.busy = true;
+    driver_visit(now, anchor);
+    thread.busy = false;
+    errno = saved;
+}
+
+// This thread was quiet for long: were all? Then nobody had a scope open since the latest of their ends.
+[[gnu::noinline]] void note_quiet(std::uint64_t now) {
+    std::uint64_t latest = globals.quiet_until.load(std::memory_order_relaxed);
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const ThreadState* thread = globals.threads[i].load(std::memory_order_relaxed);
+        if (thread == nullptr) continue;
+        if (thread->depth.load(std::memory_order_relaxed) > 0) return;
+        const std::uint64_t last = thread->last.load(std::memory_order_relaxed);
+        if (last > latest) latest = last;
+    }
+    if (now <= latest || now - latest < globals.gap) return;
+    globals.quiet_until.store(now, std::memory_order_relaxed);
+    globals.quiet.fetch_add(now - latest, std::memory_order_relaxed);
+}
+
+std::uint16_t random_width(ThreadState& thread) {
+    thread.random ^= thread.random << 13;
+    thread.random ^= thread.random >> 7;
+    thread.random ^= thread.random << 17;
+    return static_cast<std::uint16_t>(1 + thread.random % globals.widest);
+}
+
+// Width in the arm's table, or what is being sampled.
+std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision, Entry& entry) {
+    if (decision.exploring && (flags & kAssigned) != 0) {
+        const std::uint16_t width = record.assigned.load(std::memory_order_relaxed);
+        if (width > 0) {
+            entry.flags |= kEntryAssigned;
+            return width >= globals.budget ? 0 : width;
+        }
+    }
+    if (decision.random) return random_width(thread);
+    std::size_t bucket = 0;
+    if (decision.dynamic) bucket = policy::idle_bucket(globals.ledger.idle(globals.budget));
+    return record.width[decision.arm][bucket].load(std::memory_order_relaxed);
+}
+
+void push_sample(ThreadState& thread, const Entry& entry, std::uint64_t duration) {
+    const std::uint32_t head = thread.ring_head.load(std::memory_order_relaxed);
+    const std::uint32_t tail = thread.ring_tail.load(std::memory_order_acquire);
+    if (head - tail >= kRing) {
+        thread.dropped.store(thread.dropped.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return;
+    }
+    thread.ring[head % kRing] = {entry.begin, duration, static_cast<std::uint32_t>(entry.record - globals.records),
+                                 entry.width, entry.flags};
+    thread.ring_head.store(head + 1, std::memory_order_release);
+    // Half full: let the next op drain it.
+    if (head - tail == kRing / 2) globals.due.store(0, std::memory_order_relaxed);
+}
+
+void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {  // one writer
+    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) noexcept {
+    scope.depth = 0;
+    if (!globals.active.load(std::memory_order_relaxed)) [[unlikely]] return process_passive_op();
+    ThreadState* thread = this_thread;
+    if (thread == nullptr) [[unlikely]] {
+        thread = attach();
+        if (thread == nullptr) return;
+    }
+    if (thread->busy) [[unlikely]] return;
+    std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (depth > 0) [[unlikely]] {
+        if (thread->stack[depth - 1].frame <= &scope) drop_dead(*thread, &scope);
+        depth = thread->depth.load(std::memory_order_relaxed);
+        if (depth == kDepth) return;
+        if (depth > 0 && (thread->stack[depth - 1].flags & kEntryContainer) == 0)
+            become_container(thread->stack[depth - 1]);
+    }
+    Slot& slot = thread->slots[slot_index(identity, shape)];
+    if (slot.identity != identity || slot.shape != shape || slot.record == nullptr ||
+        slot.birth != globals.births[birth_index(identity)].load(std::memory_order_relaxed)) [[unlikely]] {
+        if (!resolve(*thread, slot, source, identity, shape, call)) return;
+    }
+    ++slot.calls;
+    OpRecord& record = *slot.record;
+    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
+    const std::uint64_t now = ticks();
+    const std::uint64_t last = thread->last.load(std::memory_order_relaxed);
+    if (now - last > globals.gap && depth == 0) [[unlikely]] note_quiet(now);
+    thread->last.store(now, std::memory_order_relaxed);
+    if ((flags & kAnchor) != 0 || now >= globals.due.load(std::memory_order_relaxed)) [[unlikely]]
+        visit_driver(*thread, now, (flags & kAnchor) != 0 ? &record : nullptr);
+
+    Entry& entry = thread->stack[depth];
+    entry.frame = &scope;
+    entry.record = &record;
+    entry.begin = now;
+    entry.source = source;
+    entry.width = 0;
+    entry.flags = (flags & kContainer) != 0 ? kEntryContainer : 0;
+    scope.depth = depth + 1;
+    thread->depth.store(depth + 1, std::memory_order_relaxed);
+    if ((flags & kContainer) != 0) return;
+
+    const Decision decision = globals.decision.load(std::memory_order_relaxed);
+    const std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    if ((flags & kCheap) == 0 || decision.record_all) {
+        entry.flags |= kEntryTimed;
+        entry.counted = width != 0 ? width : globals.budget;
+        entry.ticket = globals.ledger.begin(entry.counted);
+    }
+    if (width != 0) {
+        entry.width = width;
+        pull_lever(entry);
+    } else {
+        entry.flags |= kEntryPlain;
+    }
+}
+
+void op_end(Scope& scope) noexcept {
+    if (scope.depth == 0) return;
+    ThreadState* thread = this_thread;
+    if (thread == nullptr) return;
+    std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (scope.depth > depth || thread->stack[scope.depth - 1].frame != &scope) return;  // was dropped
+    while (depth > scope.depth) {  // left by a jump that ended above them
+        drop_innermost(*thread, false);
+        --depth;
+    }
+    Entry& entry = thread->stack[depth - 1];
+    OpRecord& record = *entry.record;
+    const std::uint64_t reference = record.reference.load(std::memory_order_relaxed);
+    drop_innermost(*thread, true);
+    if ((entry.flags & kEntryContainer) != 0) return;
+    add(thread->ops[static_cast<std::size_t>(entry.source)], 1);
+    if (reference != 0) add(thread->work[record.bucket], reference);
+    if ((entry.flags & kEntryTimed) == 0) return;
+    const std::uint64_t now = ticks();
+    const std::uint64_t duration = now - entry.begin;
+    thread->last.store(now, std::memory_order_relaxed);
+    if (reference == 0) add(thread->work[0], duration);
+    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
+    const bool wanted = (flags & kWanted) != 0 || (entry.flags & kEntryAssigned) != 0 ||
+                        globals.decision.load(std::memory_order_relaxed).record_all;
+    if (wanted || (++thread->sampled % kSampleEvery) == 0) push_sample(*thread, entry, duration);
+}
+
+int width_now() noexcept {
+    const ThreadState* thread = this_thread;
+    if (thread == nullptr) return 0;
+    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (depth == 0) return 0;
+    const Entry& entry = thread->stack[depth - 1];
+    if (entry.width == 0 || (entry.flags & kEntryContainer) != 0) return 0;
+    return (entry.record->flags.load(std::memory_order_relaxed) & kAsked) != 0 ? entry.width : 0;
+}
+
+void op_async(Source source) noexcept {
+    if (!globals.active.load(std::memory_order_relaxed)) return;
+    globals.async_ops[static_cast<std::size_t>(source)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void identity_freed(const void* identity) noexcept {
+    globals.births[birth_index(identity)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void core_drop_all(ThreadState& thread) noexcept {
+    while (thread.depth.load(std::memory_order_relaxed) > 0) drop_innermost(thread, false);
+}
+
+}  // namespace corun

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What start, fork and thread end need of the path of an op.
+#pragma once
+
+#include "shim/state.h"
+
+namespace corun {
+
+extern constinit thread_local ThreadState* this_thread __attribute__((tls_model("initial-exec")));
+
+/// Ends every scope that is still open on `thread` (which has ended, or was left by pthread_exit).
+void core_drop_all(ThreadState& thread) noexcept;
+
+}  // namespace corun

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/driver.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <unordered_map>
+
+#include "shim/clock.h"
+#include "shim/control.h"
+#include "shim/core.h"
+#include "shim/message.h"
+#include "shim/process.h"
+
+namespace corun {
+namespace {
+
+using policy::Controller;
+using policy::Directive;
+using policy::Histogram;
+using policy::Window;
+
+constexpr double kDrainSeconds = 0.010;
+constexpr double kGapSeconds = 200e-6;   // shorter pauses between ops are dispatch, not waiting for input
+constexpr double kStatusSeconds = 0.5;
+constexpr std::size_t kVariants = 64;    // shapes of one kind, before they are lumped together
+constexpr std::size_t kRecordsLeft = 1024;
+
+// A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after fork.
+class SpinLock {
+  public:
+    bool try_lock() { return !flag_.test_and_set(std::memory_order_acquire); }
+    void lock() {
+        for (int i = 0; !try_lock(); ++i)
+            if (i > 100) sched_yield();
+    }
+    void unlock() { flag_.clear(std::memory_order_release); }
+
+  private:
+    std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+
+class Holder {
+  public:
+    explicit Holder(SpinLock& lock) : lock_(lock) {}
+    ~Holder() { lock_.unlock(); }
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+
+  private:
+    SpinLock& lock_;
+};
+
+template <typename T>
+T* map_zeroed(std::size_t count) {
+    void* memory = mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                        -1, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
+}
+
+void end_thread(void* state) {
+    auto* thread = static_cast<ThreadState*>(state);
+    core_drop_all(*thread);
+    for (Slot& slot : thread->slots) {
+        if (slot.record != nullptr && slot.calls > 0) slot.record->calls.fetch_add(slot.calls, std::memory_order_relaxed);
+        slot = {};
+    }
+    this_thread = nullptr;
+    std::atomic_ref<bool>(thread->in_use).store(false, std::memory_order_release);
+}
+
+class Driver {
+  public:
+    explicit Driver(std::unique_ptr<Controller> controller)
+        : controller_(std::move(controller)),
+          origin_(ticks()),
+          tick_(1.0 / clock_ticks_per_second()),
+          directive_(controller_->directive()) {
+        batch_.reserve(4 * kRing);
+        apply_tables();
+        apply_directive(origin_);
+    }
+
+    OpRecord* resolve(Source source, OpText& text);
+    void visit(std::uint64_t now, const OpRecord* anchor);
+    void drain(std::uint64_t now);
+    void figures(DriverFigures& out) const;
+    void restart(std::uint64_t now) { start_settling(now); }
+    Controller& controller() { return *controller_; }
+    double seconds(std::uint64_t now) const { return static_cast<double>(now - origin_) * tick_; }
+
+  private:
+    std::uint64_t in_ticks(double seconds) const { return static_cast<std::uint64_t>(seconds / tick_); }
+    void apply_tables();
+    void apply_row(model::OpId op);
+    void apply_assignments();
+    void apply_directive(std::uint64_t now);
+    void settle_frozen();
+    void start_settling(std::uint64_t now);
+    void start_window(std::uint64_t now);
+    void close_window(std::uint64_t now);
+    void on_anchor(std::uint64_t now);
+    void set_due(std::uint64_t now);
+    void take_samples(std::vector<RawSample>& batch);
+    Histogram work_so_far() const;
+
+    std::unique_ptr<Controller> controller_;
+    std::uint64_t origin_;
+    double tick_;  ///< seconds
+    Directive directive_;
+    std::unordered_map<std::string, std::size_t> variants_;
+    std::vector<RawSample> batch_;
+    std::vector<model::OpId> frozen_;
+    std::vector<model::OpId> assigned_;
+    std::uint64_t next_drain_ = 0;
+    std::uint64_t next_status_ = 0;
+    // The window that runs.
+    bool settling_ = false;
+    int settle_left_ = 0;
+    std::uint64_t begin_ = 0;
+    std::uint64_t last_anchor_ = 0;
+    std::uint64_t slowest_ = 0;
+    int periods_ = 0;
+    std::uint64_t quiet_before_ = 0;
+    Histogram work_before_{};
+};
+
+constinit SpinLock lock;
+constinit Driver* driver = nullptr;  // never destroyed: threads may run ops while the process exits
+constinit pthread_key_t thread_key = 0;
+
+// --- ops -----------------------------------------------------------------------------------------------------
+
+std::uint64_t fnv(const std::string& text) {
+    std::uint64_t hash = 0xcbf29ce484222325ULL;
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    return hash ^ (hash >> 29);
+}
+
+OpRecord* Driver::resolve(Source source, OpText& text) {
+    policy::OpInfo info{globals.sources[static_cast<std::size_t>(source)].name, text.kind, text.shapes, text.example,
+                        text.elements, text.container};
+    // A program whose shapes never repeat must not fill the table.
+    std::size_t& variants = variants_[info.kind];
+    if (++variants > kVariants) info.shapes = "(varied)";
+    if (controller_->op_count() + kRecordsLeft > kRecords) return nullptr;
+    const std::size_t before = controller_->op_count();
+    const model::OpId op = controller_->add_op(info);
+    OpRecord& record = globals.records[op];
+    if (op < before) {
+        --variants;
+        return &record;
+    }
+    record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
+    record.flags.store((info.container ? kContainer : kWanted) | (text.asked ? std::uint32_t{kAsked} : 0U), std::memory_order_relaxed);
+    apply_row(op);
+    globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);
+    if (controller_->op(op).reference > 0.0) {  // from a profile
+        frozen_.push_back(op);
+        settle_frozen();
+    }
+    return &record;
+}
+
+void Driver::apply_row(model::OpId op) {
+    for (std::size_t arm = 0; arm < controller_->arms().size() && arm < policy::kArmSlots; ++arm) {
+        const policy::WidthRow row = controller_->row(op, static_cast<policy::ArmId>(arm));
+        for (std::size_t i = 0; i < row.size(); ++i)
+            globals.records[op].width[arm][i].store(row[i], std::memory_order_relaxed);
+    }
+}
+
+void Driver::apply_tables() {
+    if (!controller_->take_tables_changed()) return;
+    for (model::OpId op = 0; op < controller_->op_count(); ++op) apply_row(op);
+}
+
+// A reference cost was frozen: the op counts as work from now on; a cheap one is not timed any more.
+void Driver::settle_frozen() {
+    for (const model::OpId op : frozen_) {
+        OpRecord& record = globals.records[op];
+        const double reference = controller_->op(op).reference;
+        if (reference < kCheapSeconds) record.flags.fetch_or(kCheap, std::memory_order_relaxed);
+        record.flags.fetch_and(~static_cast<std::uint32_t>(kWanted), std::memory_order_relaxed);
+        record.reference.store(std::max<std::uint64_t>(1, in_ticks(reference)), std::memory_order_relaxed);
+    }
+    frozen_.clear();
+}
+
+void Driver::apply_assignments() {
+    for (const model::OpId op : assigned_)
+        globals.records[op].flags.fetch_and(~static_cast<std::uint32_t>(kAssigned), std::memory_order_relaxed);
+    assigned_.clear();
+    for (const model::Assignment& wish : controller_->assignments()) {
+        OpRecord& record = globals.records[wish.op];
+        record.assigned.store(static_cast<std::uint16_t>(wish.width), std::memory_order_relaxed);
+        record.flags.fetch_or(kAssigned, std::memory_order_relaxed);
+        assigned_.push_back(wish.op);
+    }
+}
+
+// --- samples -------------------------------------------------------------------------------------------------
+
+void Driver::take_samples(std::vector<RawSample>& batch) {
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
+        if (thread == nullptr) continue;
+        const std::uint32_t head = thread->ring_head.load(std::memory_order_acquire);
+        std::uint32_t tail = thread->ring_tail.load(std::memory_order_relaxed);
+        for (; tail != head; ++tail) batch.push_back(thread->ring[tail % kRing]);
+        thread->ring_tail.store(tail, std::memory_order_release);
+    }
+}
+
+void Driver::drain(std::uint64_t now) {
+    batch_.clear();
+    take_samples(batch_);
+    std::sort(batch_.begin(), batch_.end(), [](const RawSample& a, const RawSample& b) { return a.begin < b.begin; });
+    for (const RawSample& raw : batch_) {
+        controller_->sample({raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width,
+                             (raw.flags & kEntrySolo) != 0, (raw.flags & kEntryAssigned) != 0,
+                             (raw.flags & kEntryPlain) != 0},
+                            frozen_);
+    }
+    settle_frozen();
+    if (controller_->plan(seconds(now))) apply_assignments();
+    next_drain_ = now + in_ticks(kDrainSeconds);
+}
+
+// --- windows -------------------------------------------------------------------------------------------------
+
+Histogram Driver::work_so_far() const {
+    Histogram work{};
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
+        if (thread == nullptr) continue;
+        for (std::size_t b = 0; b < work.size(); ++b)
+            work[b] += static_cast<double>(thread->work[b].load(std::memory_order_relaxed)) * tick_;
+    }
+    return work;
+}
+
+void Driver::start_settling(std::uint64_t now) {
+    settling_ = true;
+    settle_left_ = policy::kSettlePeriods;
+    begin_ = now;
+    last_anchor_ = 0;
+}
+
+void Driver::start_window(std::uint64_t now) {
+    settling_ = false;
+    begin_ = now;
+    slowest_ = 0;
+    periods_ = 0;
+    quiet_before_ = globals.quiet.load(std::memory_order_relaxed);
+    work_before_ = work_so_far();
+}
+
+void Driver::close_window(std::uint64_t now) {
+    drain(now);
+    Window window;
+    window.arm = directive_.arm;
+    window.wall = static_cast<double>(now - begin_) * tick_;
+    const std::uint64_t quiet = globals.quiet.load(std::memory_order_relaxed) - quiet_before_;
+    window.open = std::max(0.0, window.wall - static_cast<double>(quiet) * tick_);
+    window.work = work_so_far();
+    for (std::size_t b = 0; b < window.work.size(); ++b) window.work[b] -= work_before_[b];
+    window.periods = periods_;
+    window.slowest_period = static_cast<double>(slowest_) * tick_;
+    controller_->window_ended(window, seconds(now));
+    apply_tables();
+    if (controller_->plan(seconds(now))) apply_assignments();
+    apply_directive(now);
+    if (now >= next_status_) {
+        next_status_ = now + in_ticks(kStatusSeconds);
+        control_write_status(*controller_, globals.ledger.open());
+    }
+}
+
+void Driver::apply_directive(std::uint64_t now) {
+    const Directive next = controller_->directive();
+    if (next.anchor != directive_.anchor) {
+        if (directive_.anchor)
+            globals.records[*directive_.anchor].flags.fetch_and(~static_cast<std::uint32_t>(kAnchor), std::memory_order_relaxed);
+        if (next.anchor) globals.records[*next.anchor].flags.fetch_or(kAnchor, std::memory_order_relaxed);
+    }
+    const bool other = next.arm != directive_.arm || next.explore != directive_.explore;
+    directive_ = next;
+    const policy::Arm& arm = controller_->arms()[static_cast<std::size_t>(next.arm)];
+    Decision decision;
+    decision.arm = static_cast<std::uint8_t>(next.arm);
+    decision.dynamic = arm.dynamic();
+    decision.random = arm.kind == policy::ArmKind::random;
+    decision.exploring = next.explore;
+    decision.record_all = next.record_all;
+    globals.decision.store(decision, std::memory_order_relaxed);
+    if (other) start_settling(now);
+    else start_window(now);
+    set_due(now);
+}
+
+void Driver::on_anchor(std::uint64_t now) {
+    if (settling_) {
+        if (last_anchor_ != 0 && --settle_left_ <= 0) start_window(now);
+        last_anchor_ = now;
+        return;
+    }
+    if (last_anchor_ != 0 && last_anchor_ >= begin_) slowest_ = std::max(slowest_, now - last_anchor_);
+    ++periods_;
+    last_anchor_ = now;
+    if (now - begin_ >= in_ticks(directive_.length)) close_window(now);
+}
+
+void Driver::set_due(std::uint64_t now) {
+    std::uint64_t due = next_drain_;
+    if (!directive_.record_all && !directive_.explore) due = now + in_ticks(0.05);  // control page, patience
+    const double wait = directive_.anchor ? directive_.patience : directive_.length;
+    due = std::min(due, begin_ + in_ticks(settling_ ? std::min(0.05, wait) : wait));
+    globals.due.store(std::max(due, now + in_ticks(0.0005)), std::memory_order_relaxed);
+}
+
+void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
+    if (control_off_asked()) {
+        globals.active.store(false, std::memory_order_relaxed);
+        control_obeyed();
+        return;
+    }
+    if (now >= next_drain_) drain(now);
+    if (anchor != nullptr && directive_.anchor && anchor == &globals.records[*directive_.anchor]) on_anchor(now);
+    const std::uint64_t age = now - begin_;
+    if (settling_ && age >= in_ticks(directive_.anchor ? directive_.patience : 0.05)) {
+        start_window(now);
+    } else if (!settling_ && age >= in_ticks(directive_.anchor ? directive_.patience : directive_.length)) {
+        close_window(now);
+    }
+    set_due(now);
+}
+
+void Driver::figures(DriverFigures& out) const {
+    out.seconds = seconds(ticks());
+    out.calls.assign(controller_->op_count(), 0);
+    out.container.assign(controller_->op_count(), false);
+    for (std::size_t op = 0; op < out.calls.size(); ++op) {
+        out.calls[op] = globals.records[op].calls.load(std::memory_order_relaxed);
+        out.container[op] = (globals.records[op].flags.load(std::memory_order_relaxed) & kContainer) != 0;
+    }
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
+        if (thread == nullptr) continue;
+        out.dropped += thread->dropped.load(std::memory_order_relaxed);
+        for (std::size_t s = 0; s < out.ops.size(); ++s) out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
+        for (const Slot& slot : thread->slots)
+            if (slot.record != nullptr) out.calls[static_cast<std::size_t>(slot.record - globals.records)] += slot.calls;
+    }
+    for (std::size_t s = 0; s < out.async_ops.size(); ++s)
+        out.async_ops[s] = globals.async_ops[s].load(std::memory_order_relaxed);
+    out.open_scopes = globals.ledger.open();
+}
+
+// Whatever goes wrong in here must not reach the program: the hooks forward from then on.
+template <typename Body>
+void guarded(Body body) noexcept {
+    try {
+        body();
+    } catch (const std::exception& error) {
+        globals.active.store(false, std::memory_order_relaxed);
+        message_fault(error.what());
+    } catch (...) {
+        globals.active.store(false, std::memory_order_relaxed);
+        message_fault("unknown error");
+    }
+}
+
+}  // namespace
+
+bool driver_start() noexcept {
+    if (driver != nullptr) return true;
+    bool started = false;
+    guarded([&] {
+        globals.records = map_zeroed<OpRecord>(kRecords);
+        if (globals.records == nullptr || pthread_key_create(&thread_key, end_thread) != 0) return;
+        globals.gap = static_cast<std::uint64_t>(kGapSeconds * clock_ticks_per_second());
+        driver = new Driver(process_make_controller());
+        started = true;
+    });
+    return started;
+}
+
+ThreadState* driver_attach_thread() noexcept {
+    if (driver == nullptr) return nullptr;
+    lock.lock();
+    const Holder holder(lock);
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_relaxed);
+    ThreadState* thread = nullptr;
+    for (std::uint32_t i = 0; i < count && thread == nullptr; ++i) {
+        ThreadState* old = globals.threads[i].load(std::memory_order_relaxed);
+        if (!std::atomic_ref<bool>(old->in_use).load(std::memory_order_acquire)) thread = old;
+    }
+    if (thread == nullptr) {
+        if (count == kThreads || (thread = map_zeroed<ThreadState>(1)) == nullptr) return nullptr;
+        thread->random = 0x9E3779B97F4A7C15ULL * (count + 1) ^ process_seed();
+        globals.threads[count].store(thread, std::memory_order_release);
+        globals.thread_count.store(count + 1, std::memory_order_release);
+    }
+    std::atomic_ref<bool>(thread->in_use).store(true, std::memory_order_release);
+    thread->busy = false;
+    if (pthread_setspecific(thread_key, thread) != 0) return nullptr;
+    return this_thread = thread;
+}
+
+OpRecord* driver_resolve(Source source, const void* identity, std::uint32_t, const void* call) noexcept {
+    OpRecord* record = nullptr;
+    guarded([&] {
+        OpText text{};
+        globals.sources[static_cast<std::size_t>(source)].describe(identity, call, text);
+        if (text.kind[0] == '\0') return;
+        lock.lock();
+        const Holder holder(lock);
+        record = driver->resolve(source, text);
+    });
+    return record;
+}
+
+void driver_visit(std::uint64_t now, const OpRecord* anchor) noexcept {
+    // An anchor is worth a short wait: without it the period would look twice as long.
+    for (int tries = anchor != nullptr ? 200 : 1; !lock.try_lock(); --tries)
+        if (tries <= 1) return;
+    const Holder holder(lock);
+    guarded([&] { driver->visit(now, anchor); });
+}
+
+void driver_set_active(bool active) noexcept {
+    if (driver == nullptr) return;
+    lock.lock();
+    const Holder holder(lock);
+    guarded([&] {
+        const std::uint64_t now = ticks();
+        globals.quiet_until.store(now, std::memory_order_relaxed);
+        driver->restart(now);
+        globals.due.store(0, std::memory_order_relaxed);
+    });
+    globals.active.store(active, std::memory_order_relaxed);
+}
+
+void driver_after_fork() noexcept {
+    lock.unlock();
+    if (this_thread != nullptr) core_drop_all(*this_thread);
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        ThreadState* thread = globals.threads[i].load(std::memory_order_relaxed);
+        thread->depth.store(0, std::memory_order_relaxed);
+        if (thread != this_thread) thread->in_use = false;
+    }
+    globals.ledger.clear();
+}
+
+void driver_read(const std::function<void(Controller&, const DriverFigures&)>& reader) {
+    if (driver == nullptr) return;
+    lock.lock();
+    const Holder holder(lock);
+    DriverFigures figures;
+    driver->drain(ticks());
+    driver->figures(figures);
+    reader(driver->controller(), figures);
+}
+
+}  // namespace corun

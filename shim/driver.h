@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the hooks' plain state and the pure controller: op records, samples, windows, tables.
+#pragma once
+
+#include <functional>
+
+#include "policy/controller.h"
+#include "shim/state.h"
+
+namespace corun {
+
+/// Makes the record table and the controller (once). False when that failed; nothing is hooked then.
+bool driver_start() noexcept;
+
+ThreadState* driver_attach_thread() noexcept;  ///< nullptr: this thread is left alone
+OpRecord* driver_resolve(Source source, const void* identity, std::uint32_t shape, const void* call) noexcept;
+
+/// The core's visit at `now`: drains samples, ends windows, polls the control page. `anchor` is the record of an op
+/// that is an anchor and begins now, or nullptr. Returns at once when another thread is at it.
+void driver_visit(std::uint64_t now, const OpRecord* anchor) noexcept;
+
+/// Stops (false) or resumes (true) the hooks' work in this process.
+void driver_set_active(bool active) noexcept;
+
+/// In a forked child: the other threads are gone.
+void driver_after_fork() noexcept;
+
+/// Figures that only the shim knows, for the report.
+struct DriverFigures {
+    double seconds = 0.0;             ///< since activation
+    std::uint64_t dropped = 0;        ///< samples
+    std::vector<std::uint64_t> calls; ///< by op
+    std::vector<bool> container;      ///< by op
+    std::array<std::uint64_t, static_cast<std::size_t>(Source::count)> ops{};
+    std::array<std::uint64_t, static_cast<std::size_t>(Source::count)> async_ops{};
+    int open_scopes = 0;
+};
+
+/// Calls `reader` under the driver's lock, samples drained. Nothing happens when no source was ever active.
+void driver_read(const std::function<void(policy::Controller&, const DriverFigures&)>& reader);
+
+}  // namespace corun

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/process.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+
+#include "shim/build_id.h"
+#include "shim/clock.h"
+#include "shim/control.h"
+#include "shim/core.h"
+#include "shim/driver.h"
+#include "shim/message.h"
+#include "shim/report.h"
+
+namespace corun {
+namespace {
+
+// Constant-initialised: hooks may run before any constructor of ours.
+constinit Options options{};
+constinit std::atomic<int> start_state{0};  // 0 not begun, 1 running, 2 done
+constinit std::atomic<bool> off{true};
+constinit std::atomic<bool> report_wanted{false};
+constexpr char kLaunched[] = "CORUN_LAUNCHED";
+
+struct Stories {
+    std::mutex mutex;
+    std::vector<SourceStory> sources;
+    std::vector<LeverStory> levers;
+    std::vector<std::string> runtimes;
+};
+
+Stories& stories() {
+    static Stories* const instance = new Stories;  // never destroyed, see message.cc
+    return *instance;
+}
+
+void warn(const char* sentence) { message(Level::warning, sentence); }
+
+// CORUN_FOLLOW=no: only the program itself. The launcher has left its pid, which exec keeps; with a plain
+// LD_PRELOAD the first process to get here leaves it for its children.
+bool is_unwanted_child() {
+    if (!options.is(OptionId::follow, "no")) return false;
+    char own[24];
+    std::snprintf(own, sizeof own, "%ld", static_cast<long>(getpid()));
+    const char* launched = std::getenv(kLaunched);
+    if (launched == nullptr) {
+        setenv(kLaunched, own, 1);
+        return false;
+    }
+    return std::strcmp(launched, own) != 0;
+}
+
+void in_child() {
+    if (off.load(std::memory_order_relaxed)) return;
+    control_after_fork();
+    if (options.is(OptionId::follow, "fork")) return driver_after_fork();
+    // Whoever forks without exec keeps the parent's runtimes but not their threads; the child runs as it is.
+    globals.active.store(false, std::memory_order_relaxed);
+    off.store(true, std::memory_order_relaxed);
+    report_wanted.store(false, std::memory_order_relaxed);
+}
+
+std::string cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const auto colon = line.find(':');
+        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return "unknown";
+}
+
+model::Identity identity() {
+    model::Identity identity;
+    identity.cpu_model = cpu_model();
+    identity.budget = process_budget().cpus;
+    const std::lock_guard<std::mutex> hold(stories().mutex);
+    identity.build_ids = stories().runtimes;
+    std::sort(identity.build_ids.begin(), identity.build_ids.end());
+    return identity;
+}
+
+bool frozen() { return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible); }
+
+void write_profile(const policy::Controller& controller) {
+    const std::string path(options[OptionId::profile]);
+    if (path.empty() || frozen() || !options.is(OptionId::mode, "tune")) return;
+    if (controller.op_count() == 0) return;
+    if (const auto error = model::save_profile(path, controller.export_profile(identity())))
+        message(Level::warning, error->c_str());
+}
+
+// At the end of the process: profile and report. Also entered by exit() in the middle of an op.
+void at_end() {
+    if (!report_wanted.exchange(false) || off.load(std::memory_order_relaxed)) return;
+    const int saved = errno;
+    try {
+        driver_read([](policy::Controller& controller, const DriverFigures& figures) {
+            write_profile(controller);
+            report_write(std::string(options[OptionId::report]), controller, figures);
+        });
+    } catch (const std::exception& error) {
+        message_fault(error.what());
+    }
+    control_end();
+    errno = saved;
+}
+
+[[gnu::constructor]] void on_load() { process_start(); }
+[[gnu::destructor]] void on_unload() { at_end(); }
+
+}  // namespace
+
+void process_start() noexcept {
+    int expected = 0;
+    if (!start_state.compare_exchange_strong(expected, 1)) return;
+    const int saved = errno;
+    clock_start();
+    read_options(environ, options, warn);
+    message_start(options[OptionId::log]);
+    off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
+              std::memory_order_relaxed);
+    report_wanted.store(true, std::memory_order_relaxed);
+    if (!off.load(std::memory_order_relaxed)) pthread_atfork(nullptr, nullptr, in_child);
+    start_state.store(2, std::memory_order_release);
+    errno = saved;
+}
+
+const Options& process_options() noexcept { return options; }
+
+const Budget& process_budget() {
+    static const Budget* const budget =
+        new Budget(find_budget(std::string(options[OptionId::cgroup_root]), "/proc/self/cgroup",
+                               static_cast<int>(options.integer(OptionId::cpus))));
+    return *budget;
+}
+
+std::uint64_t process_seed() noexcept {
+    const long seed = options.integer(OptionId::seed);
+    return seed != 0 ? static_cast<std::uint64_t>(seed) : monotonic_nanoseconds();
+}
+
+bool process_off() noexcept {
+    return start_state.load(std::memory_order_acquire) != 2 || off.load(std::memory_order_relaxed);
+}
+
+void process_passive_op() noexcept {
+    if (control_on_asked()) [[unlikely]] {
+        control_obeyed();
+        driver_set_active(true);
+    }
+}
+
+std::unique_ptr<policy::Controller> process_make_controller() {
+    policy::ControllerSettings settings;
+    settings.budget = process_budget().cpus;
+    settings.observe = options.is(OptionId::mode, "observe");
+    settings.replay = frozen();
+    settings.policy = std::string(options[OptionId::policy]);
+    settings.cheap_seconds = kCheapSeconds;
+    settings.seed = process_seed();
+    settings.explorer.share = options.number(OptionId::explore) / 100.0;
+    settings.explorer.max_width = settings.budget;
+    settings.explorer.step = static_cast<int>(options.integer(OptionId::step));
+    auto controller = std::make_unique<policy::Controller>(settings, 0.0);
+    const std::string path(options[OptionId::profile]);
+    if (!path.empty()) {
+        model::LoadResult loaded = model::load_profile(path, identity());
+        if (!loaded.message.empty()) message(Level::warning, loaded.message.c_str());
+        if (loaded.status == model::LoadStatus::ok) controller->restore(std::move(loaded.profile));
+    } else if (options.is(OptionId::mode, "replay")) {
+        message(Level::warning, "CORUN_MODE=replay needs CORUN_PROFILE=FILE; without one every width is the program's own");
+    }
+    return controller;
+}
+
+// --- sources and levers --------------------------------------------------------------------------------------
+
+bool source_activate(Source source, const SourceTable& table) noexcept {
+    if (process_off()) return false;
+    globals.sources[static_cast<std::size_t>(source)] = table;
+    const int saved = errno;
+    globals.budget = static_cast<std::uint16_t>(std::min(process_budget().cpus, 65535));
+    globals.widest = std::max<std::uint16_t>(globals.budget, 8);
+    const bool started = driver_start();
+    if (started) {
+        control_start();
+        globals.active.store(true, std::memory_order_release);
+    }
+    errno = saved;
+    return started;
+}
+
+int pool_limit() noexcept {
+    if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap)) return 0;
+    return process_budget().cpus;
+}
+
+void pool_capped(const char* pool, int asked, int given) noexcept {
+    char effect[160];
+    std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);
+    const std::lock_guard<std::mutex> hold(stories().mutex);
+    for (const LeverStory& lever : stories().levers)
+        if (lever.effect == effect) return;
+    stories().levers.push_back({"pool cap", effect, "CORUN_POOL_CAP"});
+}
+
+bool source_unwanted(Source) noexcept {
+    return process_off() || !options.has_word(OptionId::hooks, "tensorflow");
+}
+
+void source_tell(Source source, const char* name, const char* state, const char* version, const char* reason) noexcept {
+    try {
+        const std::lock_guard<std::mutex> hold(stories().mutex);
+        auto& sources = stories().sources;
+        const auto known = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return s.source == source; });
+        if (known != sources.end()) sources.erase(known);
+        sources.push_back({source, name, state, version, reason});
+        if (std::strcmp(state, "refused") != 0) return;
+        const std::string sentence = std::string(name) + " " + version + " is not tuned: " + reason +
+                                     " (unknown version); the program runs as it is";
+        message(Level::warning, sentence.c_str());
+    } catch (...) {  // only the story is lost
+    }
+}
+
+std::vector<SourceStory> process_sources() {
+    const std::lock_guard<std::mutex> hold(stories().mutex);
+    return stories().sources;
+}
+
+std::vector<LeverStory> process_levers() {
+    const std::lock_guard<std::mutex> hold(stories().mutex);
+    return stories().levers;
+}
+
+void source_runtime(const char* object_path) noexcept {
+    if (object_path == nullptr) return;
+    try {
+        const std::string id = build_id(object_path);
+        const std::lock_guard<std::mutex> hold(stories().mutex);
+        auto& runtimes = stories().runtimes;
+        if (std::find(runtimes.begin(), runtimes.end(), id) == runtimes.end()) runtimes.push_back(id);
+    } catch (...) {  // a profile without identity is foreign, no more
+    }
+}
+
+}  // namespace corun

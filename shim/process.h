@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start, fork and end of the library in one process, and what of the environment reaches the pure parts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "policy/controller.h"
+#include "shim/budget.h"
+#include "shim/options.h"
+#include "shim/scope.h"
+
+namespace corun {
+
+/// Reads options, registers fork handling. Idempotent, callable from a hook before any constructor ran.
+void process_start() noexcept;
+
+const Options& process_options() noexcept;
+const Budget& process_budget();      ///< found on first use
+std::uint64_t process_seed() noexcept;
+bool process_off() noexcept;         ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
+void process_passive_op() noexcept;  ///< an op while the hooks are inactive: looks for `corun ctl PID on`
+
+/// The controller with settings from options and budget; with what the profile holds.
+std::unique_ptr<policy::Controller> process_make_controller();
+
+/// What became of each source and what irreversible levers are in force, for the report.
+struct SourceStory {
+    Source source;
+    std::string name, state, version, reason;
+};
+struct LeverStory {
+    std::string lever, effect, option;
+};
+std::vector<SourceStory> process_sources();
+std::vector<LeverStory> process_levers();
+}  // namespace corun

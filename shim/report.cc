@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/report.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "shim/message.h"
+#include "shim/process.h"
+#include "shim/report_text.h"
+
+namespace corun {
+namespace {
+
+using nlohmann::json;
+using policy::Controller;
+using policy::Phase;
+using policy::Verdict;
+
+json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
+
+const char* verdict_name(Verdict verdict) {
+    switch (verdict) {
+        case Verdict::undecided: return "undecided";
+        case Verdict::gain: return "gain";
+        case Verdict::neutral: return "neutral";
+        case Verdict::no_gain: return "no gain";
+        case Verdict::harm: return "harm";
+    }
+    return "?";
+}
+
+json command_line() {
+    json words = json::array();
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    for (std::string word; std::getline(file, word, '\0') && words.size() < 64;) words.push_back(word.substr(0, 200));
+    return words;
+}
+
+std::string now_utc() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+void add_process(json& report, const DriverFigures& figures) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+    report["program"] = command_line();
+    report["pid"] = getpid();
+    report["ended"] = now_utc();
+    report["tuned_seconds"] = figures.seconds;
+    report["cpu_seconds"] = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    report["max_rss_bytes"] = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+    const Budget& budget = process_budget();
+    report["budget"] = {{"cpus", budget.cpus},
+                        {"affinity", budget.affinity},
+                        {"quota", budget.quota > 0 ? json(budget.quota) : json()},
+                        {"option", budget.option > 0 ? json(budget.option) : json()}};
+    report["irreversible"] = json::array();
+    for (const LeverStory& lever : process_levers())
+        report["irreversible"].push_back({{"lever", lever.lever}, {"effect", lever.effect}, {"option", lever.option}});
+    report["sources"] = json::array();
+    for (const SourceStory& source : process_sources()) {
+        const auto index = static_cast<std::size_t>(source.source);
+        report["sources"].push_back({{"name", source.name},
+                                     {"state", source.state},
+                                     {"version", source.version},
+                                     {"reason", source.reason},
+                                     {"ops", figures.ops[index]},
+                                     {"async_ops", figures.async_ops[index]}});
+    }
+}
+
+json phase_arms(const Controller& controller, const Phase& phase) {
+    json arms = json::array();
+    for (const auto& [arm, use] : phase.use()) {
+        arms.push_back({{"name", controller.arms()[static_cast<std::size_t>(arm)].name},
+                        {"seconds", use.seconds},
+                        {"share", phase.seconds() > 0 ? use.seconds / phase.seconds() : 0.0},
+                        {"race", use.race ? json(std::exp(*use.race)) : json()},
+                        {"state", use.state}});
+    }
+    return arms;
+}
+
+json phase_report(const Controller& controller, const Phase& phase, double all_seconds) {
+    json out;
+    out["share"] = all_seconds > 0 ? phase.seconds() / all_seconds : 0.0;
+    out["state"] = policy::state_name(phase.state());
+    out["arm"] = controller.arms()[static_cast<std::size_t>(phase.arm())].name;
+    out["seconds_to_decision"] = or_null(phase.decided_after());
+    out["anchor"] = phase.anchor() ? json(controller.op(*phase.anchor()).info.key()) : json();
+    out["period_seconds"] = phase.period() > 0 ? json(phase.period()) : json();
+    out["gain"] = nullptr;
+    if (const auto gain = phase.gain()) {
+        out["gain"] = {{"ratio", std::exp(gain->estimate)},
+                       {"low", std::exp(gain->low)},
+                       {"high", std::exp(gain->high)},
+                       {"blocks", phase.guard() != nullptr ? phase.guard()->blocks() : 0},
+                       {"verdict", verdict_name(phase.verdict())}};
+    }
+    out["explanation"] = controller.explain(phase);
+    out["arms"] = phase_arms(controller, phase);
+    out["windows"] = {{"used", phase.used()}, {"discarded", phase.discarded()}};
+    return out;
+}
+
+json op_widths(const Controller& controller, model::OpId op) {
+    json widths = json::array();
+    const model::Curve* curve = controller.explorer().curve(op);
+    if (curve == nullptr) return widths;
+    const auto microseconds = [](const std::optional<double>& s) { return s ? json(*s * 1e6) : json(); };
+    for (int width : policy::candidate_widths(process_budget().cpus)) {
+        if (curve->solo_count(width) + curve->beside_count(width) == 0) continue;
+        widths.push_back({{"width", width},
+                          {"solo_us", microseconds(curve->solo(width))},
+                          {"beside_us", microseconds(curve->beside(width))},
+                          {"samples", curve->solo_count(width)}});
+    }
+    return widths;
+}
+
+void add_ops(json& report, const Controller& controller, const DriverFigures& figures) {
+    std::vector<double> seconds(controller.op_count());
+    for (model::OpId op = 0; op < seconds.size(); ++op)
+        seconds[op] = figures.container[op] ? 0.0 : controller.op(op).reference * static_cast<double>(figures.calls[op]);
+    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    std::vector<model::OpId> order(seconds.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(), [&](model::OpId a, model::OpId b) { return seconds[a] > seconds[b]; });
+    if (order.size() > kReportOps) order.resize(kReportOps);
+    const Phase* phase = controller.longest();
+    report["ops"] = json::array();
+    for (const model::OpId op : order) {
+        if (seconds[op] <= 0.0) break;
+        const policy::OpState& state = controller.op(op);
+        report["ops"].push_back({{"name", state.info.kind},
+                                 {"source", state.info.source},
+                                 {"shapes", state.info.shapes},
+                                 {"example", state.info.example},
+                                 {"calls", figures.calls[op]},
+                                 {"seconds", seconds[op]},
+                                 {"share", all > 0 ? seconds[op] / all : 0.0},
+                                 {"reference_us", state.reference * 1e6},
+                                 {"widths", op_widths(controller, op)},
+                                 {"chosen", phase != nullptr ? controller.width(op, *phase) : 0},
+                                 {"why", phase != nullptr ? controller.explain_op(op, *phase) : ""}});
+    }
+    report["op_keys"] = controller.op_count();
+    report["ops_listed"] = report["ops"].size();
+    report["samples_dropped"] = figures.dropped;
+}
+
+// The setting a user could make by hand that comes nearest to what was decided: the width that most of the work runs
+// at, for all ops, with as many dispatch threads as there are CPUs.
+json static_setting(const Controller& controller) {
+    const Phase* phase = controller.longest();
+    if (phase == nullptr || !phase->decided_after()) return nullptr;
+    const int budget = process_budget().cpus;
+    std::map<int, double> work;
+    for (model::OpId op = 0; op < controller.op_count(); ++op)
+        if (!controller.op(op).info.container) work[controller.width(op, *phase)] += controller.op(op).work;
+    int width = 0;
+    double most = 0.0;
+    for (const auto& [w, share] : work)
+        if (share > most) most = share, width = w;
+    const int intra = width == 0 ? budget : width;
+    const std::string call = "tf.config.threading.set_intra_op_parallelism_threads(" + std::to_string(intra) +
+                             ") and set_inter_op_parallelism_threads(" + std::to_string(budget) + ")";
+    return {{"intra_op", intra}, {"inter_op", budget},
+            {"text", (phase->arm() == policy::kPassThrough ? "TensorFlow's defaults on the CPUs of the budget, i.e. " : "") + call +
+                         " come nearest; if that is as fast, corun is not needed"}};
+}
+
+std::string with_pid(std::string path) {
+    const auto at = path.find("%p");
+    if (at != std::string::npos) path.replace(at, 2, std::to_string(getpid()));
+    return path;
+}
+
+}  // namespace
+
+json report_make(const Controller& controller, const DriverFigures& figures) {
+    json report;
+    report["schema"] = "corun-report";
+    report["version"] = kReportVersion;
+    report["corun"] = CORUN_VERSION;
+    report["mode"] = std::string(process_options()[OptionId::mode]);
+    report["policy"] = std::string(process_options()[OptionId::policy]);
+    add_process(report, figures);
+    std::vector<const Phase*> phases;
+    double all_seconds = 0.0;
+    for (const auto& phase : controller.phases()) {
+        phases.push_back(phase.get());
+        all_seconds += phase->seconds();
+    }
+    std::sort(phases.begin(), phases.end(), [](const Phase* a, const Phase* b) { return a->seconds() > b->seconds(); });
+    report["phases"] = json::array();
+    for (const Phase* phase : phases) report["phases"].push_back(phase_report(controller, *phase, all_seconds));
+    add_ops(report, controller, figures);
+    report["static_setting"] = static_setting(controller);
+    report["messages"] = messages_said();
+    return report;
+}
+
+void report_write(const std::string& path, const Controller& controller, const DriverFigures& figures) {
+    if (path.empty()) return;
+    const std::string name = with_pid(path);
+    const json report = report_make(controller, figures);
+    const bool as_json = name.size() > 5 && name.compare(name.size() - 5, 5, ".json") == 0;
+    const std::string text =
+        as_json ? report.dump(1, ' ', false, json::error_handler_t::replace) + "\n" : render_report(report);
+    const std::string temporary = name + ".tmp-" + std::to_string(getpid());
+    {
+        std::ofstream file(temporary, std::ios::binary);
+        file << text;
+        file.flush();
+        if (!file) {
+            std::remove(temporary.c_str());
+            return message(Level::warning, ("the report could not be written to " + name + "; is the folder there and writable?").c_str());
+        }
+    }
+    if (std::rename(temporary.c_str(), name.c_str()) != 0) {
+        std::remove(temporary.c_str());
+        message(Level::warning, ("the report could not be written to " + name).c_str());
+    }
+}
+
+}  // namespace corun

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorFlow (tensorflow-cpu wheels): op dispatch as the source, Eigen's per-thread limit as the told lever, the
+// pool's NumThreads() as the asked lever of oneDNN kernels. The hooks decide nothing. Built without exceptions and
+// without destructors, so that exceptions, pthread_exit and longjmp of the program pass through.
+#include "shim/tensorflow_symbols.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "shim/originals.h"
+#include "shim/scope.h"
+#include "shim/tensorflow_layout.h"
+
+namespace corun::tensorflow {
+
+constexpr char kLibrary[] = "libtensorflow_framework.so.2";
+constexpr char kVersionLibrary[] = "libtensorflow_cc.so.2";  // for the report only
+
+enum class Function : std::size_t {
+#define X(id, symbol, result, parameters) id,
+    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X)
+#undef X
+        count
+};
+
+constexpr std::array<const char*, static_cast<std::size_t>(Function::count)> kSymbols{
+#define X(id, symbol, result, parameters) symbol,
+    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X)
+#undef X
+};
+
+constinit std::array<std::atomic<void*>, kSymbols.size()> originals{};
+
+[[gnu::noinline]] static void* find(Function function, const void* caller) {
+    const auto index = static_cast<std::size_t>(function);
+    void* found = original_function(kLibrary, kSymbols[index], caller);
+    originals[index].store(found, std::memory_order_relaxed);
+    return found;
+}
+
+// real_compute(caller) and so on: the program's own functions, found on first use.
+#define X(id, symbol, result, parameters)                                                                  \
+    using id##_type = result parameters;                                                                   \
+    [[maybe_unused]] static inline id##_type* real_##id(const void* caller = nullptr) {                    \
+        void* known = originals[static_cast<std::size_t>(Function::id)].load(std::memory_order_relaxed);   \
+        if (known == nullptr) [[unlikely]] known = find(Function::id, caller);                             \
+        return reinterpret_cast<id##_type*>(known);                                                        \
+    }
+CORUN_TENSORFLOW_HOOKED(X)
+CORUN_TENSORFLOW_NEEDED(X)
+#undef X
+
+// --- source and told lever -----------------------------------------------------------------------------------
+
+static int lever_get() { return real_get_parallelism()(); }
+static void lever_set(int width) { real_set_parallelism()(width); }
+
+constinit std::atomic<int> state{0};  // 0 not looked at, 1 active, 2 refused or off
+constinit const char* version = "unknown";
+
+static void refuse(const char* reason) {
+    state.store(2, std::memory_order_relaxed);
+    source_tell(Source::tensorflow, "tensorflow", "refused", version, reason);
+}
+
+static void describe(const void* kernel, const void* context, OpText& text) {
+    CxxString trace;  // made by TensorFlow's libstdc++, so freed by the operator delete that it uses
+    real_trace_string()(&trace, kernel, context, true);
+    layout_describe(trace, context, text);
+    if (trace.data != trace.local)
+        if (auto* const free_string = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_DEFAULT, "_ZdlPv")))
+            free_string(trace.data);
+    if (layout_holds()) return;
+    text.kind[0] = '\0';
+    if (state.load(std::memory_order_relaxed) == 1) refuse("the layout of OpKernelContext is not the one known");
+}
+
+// Right symbols, right effect: whatever is missing or odd means no source.
+static const char* self_test() {
+    for (std::size_t i = 0; i < kSymbols.size(); ++i)
+        if (find(static_cast<Function>(i), nullptr) == nullptr) return kSymbols[i];
+    if (auto* const tell = reinterpret_cast<const char* (*)()>(original_function(kVersionLibrary, "TF_Version", nullptr)))
+        version = tell();
+    const int own = lever_get();
+    lever_set(3);
+    const int told = lever_get();
+    lever_set(own);
+    return told == 3 && lever_get() == own ? nullptr : "the per-thread limit has no effect";
+}
+
+[[gnu::noinline]] static bool activate() {
+    static const SourceTable table{"tensorflow", describe, lever_get, lever_set};
+    int expected = 0;
+    if (!state.compare_exchange_strong(expected, 2)) return state.load(std::memory_order_relaxed) == 1;
+    if (source_unwanted(Source::tensorflow)) return false;
+    if (const char* reason = self_test()) return refuse(reason), false;
+    source_runtime(loaded_path(kLibrary));
+    if (!source_activate(Source::tensorflow, table)) return false;
+    source_tell(Source::tensorflow, "tensorflow", "active", version, "");
+    state.store(1, std::memory_order_release);
+    return true;
+}
+
+static inline bool ready() {
+    const int now = state.load(std::memory_order_relaxed);
+    return now == 1 || (now == 0 && activate());
+}
+
+// The two pools whose size is a matter of speed alone; tf.data's and others are not ours. Ops may block in the
+// dispatch pool until another op has run, so it keeps two threads.
+static int capped(const CxxString& name, int threads) {
+    const std::string_view pool(name.data, name.size);
+    const bool dispatch = pool == "Compute";
+    const int limit = dispatch || pool == "numa_-1_Eigen" ? pool_limit() : 0;
+    const int given = limit == 0 ? threads : (dispatch && limit < 2 ? 2 : limit);
+    if (given >= threads) return threads;
+    pool_capped(dispatch ? "Compute" : "numa_-1_Eigen", threads, given);
+    return given;
+}
+
+}  // namespace corun::tensorflow
+
+// --- hooks ---------------------------------------------------------------------------------------------------
+
+namespace corun::tensorflow {
+extern "C" {
+#define X(id, symbol, result, parameters) [[gnu::visibility("default")]] result corun_##id parameters __asm__(symbol);
+CORUN_TENSORFLOW_HOOKED(X)
+#undef X
+
+#define CALLER __builtin_return_address(0)
+
+void corun_compute(void* device, void* kernel, void* context) {
+    auto* const real = real_compute(CALLER);
+    if (!ready()) return real(device, kernel, context);
+    Scope scope;
+    op_begin(scope, Source::tensorflow, kernel, layout_shape(context), context);
+    real(device, kernel, context);
+    op_end(scope);
+}
+
+void corun_compute_async(void* device, void* kernel, void* context, void* done) {
+    auto* const real = real_compute_async(CALLER);
+    if (ready()) op_async(Source::tensorflow);
+    real(device, kernel, context, done);
+}
+
+void corun_kernel_end(void* kernel) {
+    auto* const real = real_kernel_end(CALLER);
+    identity_freed(kernel);
+    real(kernel);
+}
+
+void corun_kernel_end_complete(void* kernel) {
+    auto* const real = real_kernel_end_complete(CALLER);
+    identity_freed(kernel);
+    real(kernel);
+}
+
+int corun_num_threads(const void* pool) {
+    const int own = real_num_threads(CALLER)(pool);
+    const int width = width_now();
+    return width > 0 && width < own ? width : own;
+}
+
+void corun_pool(void* pool, void* env, const void* options, const CxxString* name, int threads, bool low_latency,
+                void* allocator) {
+    real_pool(CALLER)(pool, env, options, name, capped(*name, threads), low_latency, allocator);
+}
+
+void corun_pool_complete(void* pool, void* env, const void* options, const CxxString* name, int threads,
+                         bool low_latency, void* allocator) {
+    real_pool_complete(CALLER)(pool, env, options, name, capped(*name, threads), low_latency, allocator);
+}
+}  // extern "C"
+}  // namespace corun::tensorflow
