@@ -139,7 +139,7 @@ std::string resolve(const std::string& path) {
 
 std::string broken_message(const std::string& path, const std::string& reason) {
     return path + " is not a corun profile or is damaged (" + reason +
-           "); it is ignored and will be rewritten.";
+           "); it is ignored and will be rewritten, the old file is kept as " + path + ".old.";
 }
 
 std::string newer_message(const std::string& path, int version, const char* consequence) {
@@ -214,7 +214,8 @@ std::optional<std::string> save(const std::string& given_path, const Profile& pr
                 return newer_message(given_path, parsed.version, "it is left alone and nothing was saved");
             }
             sections = std::move(parsed.sections);
-        } catch (const Broken&) {  // to be replaced
+        } catch (const Broken&) {  // to be replaced; a mistyped path must not cost the user a file
+            if (!content.text.empty()) ::rename(path.c_str(), (path + ".old").c_str());
         }
     }
     profile_format::merge(sections, profile);

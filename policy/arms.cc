@@ -56,8 +56,9 @@ WidthRow idle_row(const OpView& op, const std::vector<int>& widths) {
             if (width <= (1 << bucket) || (bucket + 1 == kIdleBuckets)) fitting.push_back(width);
         // A budget that is no power of two: its widest choice belongs to the bucket below it.
         if (fitting.size() + 1 == widths.size() && (2 << bucket) > widths.back()) fitting = widths;
-        row[bucket] = static_cast<std::uint16_t>(
-            fitting.size() == 1 ? fitting.front() : op.optimum(fitting).value_or(fitting.front()));
+        // Fewer than two of them may have been measured: then what lies between measured ones is good enough.
+        const int guess = std::max(cheapest(op, fitting, 0.0), fitting.front());
+        row[bucket] = static_cast<std::uint16_t>(op.optimum(fitting).value_or(guess));
     }
     return row;
 }

@@ -25,6 +25,8 @@ inline constexpr std::array<int, 5> kRaceLooks{3, 6, 12, 24, 48};
 inline constexpr double kWinsor = 0.10;        // share of each tail that is pulled in before averaging
 inline constexpr double kIndifference = 0.02;  // arms this close to the best are the same
 inline constexpr double kRaceError = 0.05;     // to drop the best arm: shared by looks and arms
+inline constexpr int kGoodEnoughRounds = 6;    // a race may end among arms that are about as good
+inline constexpr double kGoodEnoughError = 0.015;  // that one of them is more than kIndifference better after all
 inline constexpr int kRacePooledRounds = 12;   // before, one pair's spread is too uncertain: pool
 inline constexpr int kDiscardsPerArm = 2;      // more in a round: its first window is the odd one
 

@@ -19,8 +19,9 @@ constexpr double kLearnMost = 3.0;
 constexpr double kLearnGiveUp = 20.0;
 constexpr double kExploreMost = 20.0;
 constexpr int kFruitlessWindows = 5;
-// Arms that treat less than this share of the work differently cannot differ by more than the race would notice.
+// Arms that could differ by no more than the race would notice are one.
 constexpr double kSameArms = kIndifference;
+constexpr double kFreedShare = 0.2;
 
 }  // namespace
 
@@ -67,10 +68,7 @@ OpId Controller::add_op(const OpInfo& info) {
         state.profile_width = op.width;
         if (!cheap(state)) {
             explorer_.add(id, info.kind, info.elements);
-            model::Curve curve;
-            for (const model::Point& point : op.solo)
-                for (int i = 0; i < settings_.explorer.samples; ++i) curve.add({point.width, true, point.seconds});
-            explorer_.restore(id, curve);
+            explorer_.restore(id, model::curve_of(op));
         }
     } else {
         state.first.reserve(kFirstSamples);
@@ -143,6 +141,7 @@ const Phase* Controller::longest() const {
 State Controller::state() const { return current() != nullptr ? current()->state() : State::learn; }
 
 void Controller::window_ended(const Window& window, double now) {
+    if (window.stopped) return next_directive(now);
     if (window.total_work() <= 0.0 || window.unreferenced_share() > kUnreferencedShare) {
         strange_window(window, now);
         return next_directive(now);
@@ -209,15 +208,29 @@ bool Controller::explored(const Phase& phase, double now) {
     return explorer_.done() || fruitless_windows_ >= kFruitlessWindows || now - phase.since() > kExploreMost;
 }
 
+// What two arms could differ by, as a share of the work: by the predicted times of the ops that they run at different
+// widths, and at least by kFreedShare of those ops' work, since a narrower op leaves CPUs to others.
 double Controller::difference(ArmId a, ArmId b) const {
     const auto& left = rows_[static_cast<std::size_t>(a)];
     const auto& right = rows_[static_cast<std::size_t>(b)];
+    const auto seconds = [this](OpId op, int width) {
+        return explorer_.predict(op, width > 0 ? width : settings_.budget);
+    };
     double differing = 0.0;
     double all = 0.0;
-    for (std::size_t op = 0; op < ops_.size(); ++op) {
+    for (OpId op = 0; op < ops_.size(); ++op) {
         if (current_ && ops_[op].phase != *current_) continue;
         all += ops_[op].work;
-        if (left[op] != right[op]) differing += ops_[op].work;
+        if (left[op] == right[op]) continue;
+        double most = 0.0;
+        for (std::size_t bucket = 0; bucket < kIdleBuckets; ++bucket) {
+            if (left[op][bucket] == right[op][bucket]) continue;
+            const auto one = seconds(op, left[op][bucket]);
+            const auto other = seconds(op, right[op][bucket]);
+            const bool known = one && other && *one > 0.0 && *other > 0.0;
+            most = std::max(most, known ? std::abs(*one - *other) / std::max(*one, *other) : 1.0);
+        }
+        differing += ops_[op].work * std::max(most, kFreedShare);
     }
     return all > 0.0 ? differing / all : 0.0;
 }

@@ -111,7 +111,7 @@ class Controller {
     void end_learning(Phase& phase, double now);
     [[nodiscard]] bool explored(const Phase& phase, double now);
     void choose_arms(Phase& phase, double now);
-    [[nodiscard]] double difference(ArmId a, ArmId b) const;  ///< share of work that they run at another width
+    [[nodiscard]] double difference(ArmId a, ArmId b) const;  ///< share of the work
     void rebuild_tables();
     void next_directive(double now);
     [[nodiscard]] std::optional<ArmId> profile_arm(const Histogram& mix) const;

@@ -94,10 +94,7 @@ model::Profile Controller::export_profile(const model::Identity& identity) const
         op.name = state.info.key();
         op.reference = state.reference;
         op.width = main != nullptr ? width(id, *main) : 0;
-        if (const model::Curve* curve = explorer_.curve(id)) {
-            op.solo = curve->solo_points();
-            for (const model::Point& point : op.solo) op.counts[point.width] = static_cast<int>(curve->solo_count(point.width));
-        }
+        if (const model::Curve* curve = explorer_.curve(id)) model::put_curve(op, *curve);
     }
     for (std::size_t i = 0; i < phases_.size(); ++i) {
         const Phase& phase = *phases_[i];

@@ -78,7 +78,10 @@ void Race::look() {
     if (at == kRaceLooks.end()) return;
     by_open_time_ = by_open_time_ || median(input_shares_) > kInputShare;
     drop_losers();
-    if (live_.size() == 1 || rounds_ == kRaceLooks.back()) finish();
+    if (live_.size() == 1 || rounds_ == kRaceLooks.back()) return finish();
+    // Choosing among arms that are all about as good needs no proof of who is first.
+    for (const ArmId arm : {kPassThrough, best()})
+        if (good_enough(arm)) return void(winner_ = arm);
 }
 
 ArmId Race::conclude() {
@@ -86,25 +89,27 @@ ArmId Race::conclude() {
     return *winner_;
 }
 
+Estimate Race::lead_over(ArmId arm, ArmId other) const {
+    Estimate lead = winsorised(differences(arm, other));
+    if (rounds_ < kRacePooledRounds) {
+        // The pooled spread gives the degrees of freedom that a drop after 3 rounds needs; the pair's own
+        // spread, where larger, warns that these two arms are noisier than the rest.
+        lead.error = std::max(lead.error, pooled_error());
+        lead.freedom = (rounds_ - 1) * static_cast<int>(live_.size() - 1);
+    }
+    return lead;
+}
+
 void Race::drop_losers() {
     const ArmId leader = best();
     const auto rivals = static_cast<double>(live_.size() - 1);
     const double tail = kRaceError / static_cast<double>(kRaceLooks.size()) / rivals;
-    const bool early = rounds_ < kRacePooledRounds;
-    const double shared_error = early ? pooled_error() : 0.0;
-    const int shared_freedom = (rounds_ - 1) * static_cast<int>(live_.size() - 1);
     const double margin = std::log1p(kIndifference);
     bool leader_stays = true;
     std::vector<ArmId> kept;
     for (const ArmId arm : live_) {
         if (arm == leader) continue;
-        Estimate lead = winsorised(differences(arm, leader));
-        if (early) {
-            // The pooled spread gives the degrees of freedom that a drop after 3 rounds needs; the pair's own
-            // spread, where larger, warns that these two arms are noisier than the rest.
-            lead.error = std::max(lead.error, shared_error);
-            lead.freedom = shared_freedom;
-        }
+        const Estimate lead = lead_over(arm, leader);
         const double reach = student_quantile(tail, lead.freedom) * lead.error;
         const bool same = lead.mean - reach > -margin && lead.mean + reach < margin;
         const bool worse = lead.mean + reach < 0.0;
@@ -113,6 +118,16 @@ void Race::drop_losers() {
     }
     if (leader_stays) kept.push_back(leader);
     live_ = std::move(kept);
+}
+
+bool Race::good_enough(ArmId arm) const {
+    if (rounds_ < kGoodEnoughRounds || std::find(live_.begin(), live_.end(), arm) == live_.end()) return false;
+    const double tail = kGoodEnoughError / static_cast<double>(live_.size() - 1);
+    return std::all_of(live_.begin(), live_.end(), [&](ArmId other) {
+        if (other == arm) return true;
+        const Estimate lead = lead_over(other, arm);
+        return lead.mean + student_quantile(tail, lead.freedom) * lead.error < std::log1p(kIndifference);
+    });
 }
 
 void Race::finish() {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "policy/statistics.h"
 #include "policy/window.h"
 
 namespace corun::policy {
@@ -52,7 +53,9 @@ class Race {
     void discard();
     void close_round();
     void look();
+    [[nodiscard]] Estimate lead_over(ArmId arm, ArmId other) const;
     void drop_losers();
+    [[nodiscard]] bool good_enough(ArmId arm) const;  ///< surely no live arm is more than kIndifference better
     void finish();
 
     [[nodiscard]] std::size_t index(ArmId arm) const;

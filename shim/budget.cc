@@ -47,8 +47,9 @@ template <typename Read>
 void walk_up(const std::string& mount, std::string path, Read read, double& smallest) {
     while (true) {
         keep_smallest(smallest, read(mount + path));
-        if (path.empty() || path == "/") return;
-        path.erase(path.rfind('/'));
+        const auto parent = path.rfind('/');
+        if (path == "/" || parent == std::string::npos) return;
+        path.erase(parent);
     }
 }
 

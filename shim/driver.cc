@@ -30,6 +30,16 @@ constexpr double kStatusSeconds = 0.5;
 constexpr std::size_t kVariants = 64;    // shapes of one kind, before they are lumped together
 constexpr std::size_t kRecordsLeft = 1024;
 
+// A window that lasted this much longer than it should, in which the process had hardly any CPU, was spent stopped.
+constexpr double kStoppedLengths = 4.0;
+constexpr double kStoppedCpu = 0.05;
+
+double cpu_seconds() {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 // A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after fork.
 class SpinLock {
   public:
@@ -126,6 +136,7 @@ class Driver {
     std::uint64_t slowest_ = 0;
     int periods_ = 0;
     std::uint64_t quiet_before_ = 0;
+    double cpu_before_ = 0.0;
     Histogram work_before_{};
 };
 
@@ -259,6 +270,7 @@ void Driver::start_window(std::uint64_t now) {
     slowest_ = 0;
     periods_ = 0;
     quiet_before_ = globals.quiet.load(std::memory_order_relaxed);
+    cpu_before_ = cpu_seconds();
     work_before_ = work_so_far();
 }
 
@@ -273,6 +285,8 @@ void Driver::close_window(std::uint64_t now) {
     for (std::size_t b = 0; b < window.work.size(); ++b) window.work[b] -= work_before_[b];
     window.periods = periods_;
     window.slowest_period = static_cast<double>(slowest_) * tick_;
+    const double expected = std::max(directive_.patience, directive_.length);
+    window.stopped = window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
     controller_->window_ended(window, seconds(now));
     apply_tables();
     if (controller_->plan(seconds(now))) apply_assignments();

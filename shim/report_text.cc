@@ -284,11 +284,14 @@ void append_ops(std::string& out, const json& report) {
                            : *chosen > 0 ? fmt::format("{:.0f}", *chosen)
                                          : "own",
                            shorten(widths_of(op), kColumns - 66));
+        while (out[out.size() - 2] == ' ') out.erase(out.size() - 2, 1);
         const std::string why = text(op, "why");
-        const std::size_t room =
-            kColumns - 20 - std::min<std::size_t>(45, why.empty() ? 0 : width_of(why) + 2);
-        out += fmt::format("{:20}{}{}{}\n", "", shorten(text(op, "shapes"), room), why.empty() ? "" : "  ",
-                           shorten(why, 43));
+        constexpr std::size_t room = kColumns - 20;
+        const std::size_t wanted = why.empty() ? 0 : width_of(why) + 2;
+        const std::string shapes =
+            shorten(text(op, "shapes"), std::max(room / 2, room - std::min(room, wanted)));
+        out += fmt::format("{:20}{}{}{}\n", "", shapes, why.empty() || shapes.empty() ? "" : "  ",
+                           shorten(why, room - width_of(shapes) - 2));
     }
 }
 

@@ -183,9 +183,7 @@ std::string ChildResult::sentence() const {
 ChildResult run_child(const std::vector<std::string>& words, Environment& environment,
                       double timeout_seconds) {
     ChildResult result;
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
+    const auto arguments = argument_pointers(words);
     const auto entries = environment.pointers();
     Pipe output;
     Pipe errors;

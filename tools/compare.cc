@@ -176,8 +176,8 @@ void check_variables(const Setting& setting) {
         if (!preloads)
             throw UsageError(fmt::format("--also {}: {} has no effect without @corun", setting.name, name));
         const auto& table = option_table();
-        const auto row =
-            std::find_if(table.begin(), table.end(), [&](const OptionRow& r) { return r.name == name; });
+        const auto row = std::find_if(table.begin(), table.end(),
+                                      [&wanted = name](const OptionRow& one) { return one.name == wanted; });
         if (row == table.end()) {
             const OptionRow* near = nearest_option(name);
             throw UsageError(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <iostream>
 
 #include "shim/options.h"
@@ -115,5 +116,10 @@ int corun_main(int argc, char** argv) {
 }  // namespace corun::tools
 
 int main(int argc, char** argv) {
-    return corun::tools::corun_main(argc, argv);
+    try {
+        return corun::tools::corun_main(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "corun: %s\n", error.what());
+        return corun::tools::kError;
+    }
 }

@@ -136,7 +136,7 @@ std::filesystem::path find_library(const std::string& given) {
     for (const fs::path& place : places) {
         std::error_code error;
         if (!fs::is_regular_file(place, error)) continue;
-        const fs::path found = fs::canonical(place, error);
+        fs::path found = fs::canonical(place, error);
         if (error) continue;
         if (found.string().find_first_of(": ") != std::string::npos)
             throw std::runtime_error(fmt::format(
@@ -177,7 +177,7 @@ std::filesystem::path resolve_program(const std::string& program) {
     while (true) {
         const auto cut = rest.find(':');
         const std::filesystem::path folder = rest.substr(0, cut).empty() ? "." : rest.substr(0, cut);
-        const auto file = folder / program;
+        auto file = folder / program;
         std::error_code error;
         if (std::filesystem::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) return file;
         if (cut == std::string_view::npos) return {};
@@ -203,10 +203,16 @@ std::string preload_obstacle(const std::filesystem::path& file) {
     return "";
 }
 
+std::vector<char*> argument_pointers(const std::vector<std::string>& words) {
+    std::vector<char*> result;
+    result.reserve(words.size() + 1);
+    for (const std::string& word : words) result.push_back(const_cast<char*>(word.c_str()));
+    result.push_back(nullptr);
+    return result;
+}
+
 int execute(const std::vector<std::string>& words, Environment& environment) {
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
+    const auto arguments = argument_pointers(words);
     const auto entries = environment.pointers();
     execvpe(arguments[0], arguments.data(), entries.data());
     const int error = errno;

@@ -45,6 +45,9 @@ void remove_corun(Environment& environment);
 /// One sentence when a preload cannot take effect in this file (static, set-uid), else empty.
 [[nodiscard]] std::string preload_obstacle(const std::filesystem::path& file);
 
+/// The words as execvp takes them; valid as long as `words`.
+[[nodiscard]] std::vector<char*> argument_pointers(const std::vector<std::string>& words);
+
 /// Replaces this process by the program. Returns only on an error: says it on stderr as env(1) does and
 /// returns 127 (not found) or 126. `words` must not be empty.
 int execute(const std::vector<std::string>& words, Environment& environment);

@@ -50,8 +50,8 @@ def make_step(seed: int) -> common.Step:
     """One Adam step of both networks; its loss is the sum of the two losses."""
     rng = common.seed_everything(seed)
     generator, discriminator = make_generator(), make_discriminator()
-    generator_optimizer = tf.keras.optimizers.Adam(2e-4, beta_1=0.5)
-    discriminator_optimizer = tf.keras.optimizers.Adam(2e-4, beta_1=0.5)
+    generator_optimizer = tf.keras.optimizers.Adam(5e-5, beta_1=0.5)
+    discriminator_optimizer = tf.keras.optimizers.Adam(5e-5, beta_1=0.5)
     generator_optimizer.build(generator.trainable_variables)
     discriminator_optimizer.build(discriminator.trainable_variables)
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops for SECONDS from THREADS threads; "begun" when the first are done. With EXIT_FROM_HANDLER, SIGTERM ends the
+// program by exit(), in the middle of whatever it does.
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "victim.h"
+
+namespace {
+
+void leave(int) { std::exit(9); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const double seconds = std::strtod(victim::argument(argc, argv, 1, "3"), nullptr);
+    const long threads = victim::number(argc, argv, 2, 1);
+    if (std::getenv("EXIT_FROM_HANDLER") != nullptr) std::signal(SIGTERM, leave);
+    static std::atomic<bool> stop{false};
+    static std::atomic<long> ops{0};
+    const auto work = [] {
+        static fake::Kernel kernels[3]{{"a", "MatMul"}, {"b", "BiasAdd"}, {"c", "Relu"}};
+        fake::OpKernelContext context({{2, 3}});
+        while (!stop.load(std::memory_order_relaxed)) {
+            for (auto& kernel : kernels) fake::run(kernel, context);
+            ops.fetch_add(3, std::memory_order_relaxed);
+            victim::spin(2);
+        }
+    };
+    std::vector<std::thread> workers;
+    for (long i = 1; i < threads; ++i) workers.emplace_back(work);
+    fake::OpKernelContext context({{2, 3}});
+    fake::Kernel first("first", "First");
+    for (int i = 0; i < 30; ++i) fake::run(first, context);
+    if (write(STDOUT_FILENO, "begun\n", 6) != 6) return 1;
+    std::thread clock([&] {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, nullptr);
+        std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+        stop.store(true);
+    });
+    work();
+    clock.join();
+    for (std::thread& worker : workers) worker.join();
+    std::fprintf(stderr, "ops=%ld\n", ops.load());
+    return victim::finish();
+}
