@@ -140,9 +140,7 @@ void Explorer::record(OpId op, const Sample& sample, bool assigned) {
     if (sample.width < 1 || !(sample.seconds > kLeastSeconds && sample.seconds < kMostSeconds)) return;
     Entry* entry = ensure(op);
     if (entry == nullptr) return;
-    entry->seconds += sample.seconds;
-    total_ += sample.seconds;
-    if (entry->explored) covered_ += sample.seconds;
+    add_time(op, sample.seconds);
     entry->note_base(sample.width, assigned, settings_.max_width);
     if (assigned && sample.width != entry->base_width) {
         if (const auto base = entry->base(sample.solo)) spent_ += sample.seconds - *base;
@@ -153,6 +151,14 @@ void Explorer::record(OpId op, const Sample& sample, bool assigned) {
         learn(*entry, sample);
     }
     if (assigned && !entry->explored) count_attempt(*entry, sample);
+}
+
+void Explorer::add_time(OpId op, double seconds) {
+    Entry* entry = find(op);
+    if (entry == nullptr) return;
+    entry->seconds += seconds;
+    total_ += seconds;
+    if (entry->explored) covered_ += seconds;
 }
 
 void Explorer::learn(Entry& entry, const Sample& sample) {

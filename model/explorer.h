@@ -48,6 +48,9 @@ class Explorer {
     /// that was not add()ed becomes known without kind and work. No allocation but for a new op or width.
     void record(OpId op, const Sample& sample, bool assigned);
 
+    /// A duration that says nothing new of the op's cost; it counts for the op's share of the time.
+    void add_time(OpId op, double seconds);
+
     /// The assignments that should be in force from now on (at most one an op), ordered by share of time x
     /// expected loss; none when exploration has used up its share of `elapsed` (seconds since the start).
     [[nodiscard]] std::vector<Assignment> plan(double elapsed);

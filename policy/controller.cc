@@ -19,9 +19,15 @@ constexpr double kLearnMost = 3.0;
 constexpr double kLearnGiveUp = 20.0;
 constexpr double kExploreMost = 20.0;
 constexpr int kFruitlessWindows = 5;
+// What slows the machine slows a whole step: of an op that is called often in it, one call in a step counts.
+constexpr double kSpacingPeriods = 0.8;
+constexpr double kSpacingSeconds = 0.02;  // without a period
 // Arms that could differ by no more than the race would notice are one.
 constexpr double kSameArms = kIndifference;
 constexpr double kFreedShare = 0.2;
+// Curves are of ops that ran alone. Where nearly all of them do, an arm that the curves call this slow is not tried.
+constexpr double kSoloShare = 0.9;
+constexpr double kHopelessSlower = 1.25;
 
 }  // namespace
 
@@ -31,7 +37,8 @@ Controller::Controller(ControllerSettings settings, double now)
       explorer_(settings_.explorer),
       random_(settings_.seed),
       started_(now),
-      learn_since_(now) {
+      learn_since_(now),
+      last_end_(now) {
     if (settings_.observe) fixed_ = kPassThrough;
     const std::string name = settings_.replay ? "replay" : settings_.policy;
     if (!fixed_) {
@@ -100,22 +107,42 @@ void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
         return;
     }
     work_ += state.reference;
-    if (directive_.record_all) state.work += state.reference;
+    if (directive_.record_all) {
+        state.work += state.reference;
+        if (sample.solo) state.solo_work += state.reference;
+    }
     if (current_) {
         state.phase = *current_;
         Phase& phase = *phases_[static_cast<std::size_t>(*current_)];
         if (phase.state() == State::learn) phase.finder.occurred(sample.op, work_, sample.begin);
+    } else if (finder_since_) {
+        finder_.occurred(sample.op, work_, sample.begin);
     }
     if (cheap(state)) return;
     if (sample.assigned) ++assigned_samples_;
+    double& latest = sample.assigned ? state.asked_at : state.counted_at;
+    if (sample.begin - latest < spacing()) {
+        if (sample.assigned) unused_seconds_ += sample.seconds - state.reference;
+        return explorer_.add_time(sample.op, sample.seconds);
+    }
+    latest = sample.begin;
     explorer_.record(sample.op, {sample.width > 0 ? sample.width : settings_.budget, sample.solo, sample.seconds},
                      sample.assigned);
+}
+
+double Controller::spacing() const {
+    const double period = current() != nullptr ? current()->period() : 0.0;
+    return period > 0.0 ? kSpacingPeriods * period : kSpacingSeconds;
 }
 
 bool Controller::plan(double now) {
     std::vector<model::Assignment> next;
     const Phase* phase = current();
-    if (phase != nullptr && phase->state() == State::explore) next = explorer_.plan(now - started_);
+    if (phase != nullptr && phase->state() == State::explore) {
+        const double left = settings_.explorer.share * (now - started_) - explorer_.spent() - unused_seconds_;
+        if (left >= 0.0) next = explorer_.plan(now - started_);
+        std::erase_if(next, [&](const auto& wish) { return now - ops_[wish.op].asked_at < spacing(); });
+    }
     const auto same = [](const model::Assignment& a, const model::Assignment& b) {
         return a.op == b.op && a.width == b.width;
     };
@@ -141,27 +168,33 @@ const Phase* Controller::longest() const {
 State Controller::state() const { return current() != nullptr ? current()->state() : State::learn; }
 
 void Controller::window_ended(const Window& window, double now) {
+    // With the settling before it, which never lasts longer than one is willing to wait.
+    const double elapsed = std::min(now - last_end_, window.wall + directive_.patience);
+    last_end_ = now;
     if (window.stopped) return next_directive(now);
     if (window.total_work() <= 0.0 || window.unreferenced_share() > kUnreferencedShare) {
-        strange_window(window, now);
+        strange_window(window, elapsed, now);
         return next_directive(now);
     }
     strange_windows_ = 0;
+    if (!finder_since_ && !current_) finder_since_ = now;
     const std::optional<PhaseId> phase = watch_.add(window.work);
     if (phase && phase != current_) {
         enter_phase(*phase, now);
     } else if (current_) {
         Phase& now_in = *phases_[static_cast<std::size_t>(*current_)];
-        if (phase) advance(now_in, window, now);
-        else now_in.skip(window);
+        if (phase) advance(now_in, window, elapsed);
+        else now_in.skip(window, elapsed);
     }
     next_directive(now);
 }
 
 // Ops without a reference: a new mix, or one whose shapes never repeat.
-void Controller::strange_window(const Window& window, double now) {
+void Controller::strange_window(const Window& window, double elapsed, double now) {
     ++strange_windows_;
-    if (current_) phases_[static_cast<std::size_t>(*current_)]->skip(window);
+    finder_.clear();
+    finder_since_.reset();
+    if (current_) phases_[static_cast<std::size_t>(*current_)]->skip(window, elapsed);
     if (learning_ || strange_windows_ < kStrangeWindows || window.total_work() + window.work[0] <= 0.0) return;
     learning_ = true;
     learn_since_ = now;
@@ -173,39 +206,44 @@ void Controller::enter_phase(PhaseId phase, double now) {
     fruitless_windows_ = 0;
     while (static_cast<std::size_t>(phase) >= phases_.size()) {
         const double already = learning_ ? now - learn_since_ : 0.0;
-        phases_.push_back(std::make_unique<Phase>(fixed_, Random(random_()), now, already));
+        phases_.push_back(std::make_unique<Phase>(fixed_, Random(random_()), already));
+        phases_.back()->finder = finder_;
     }
     learning_ = false;
+    finder_.clear();
+    finder_since_.reset();
 }
 
-void Controller::advance(Phase& phase, const Window& window, double now) {
-    if (phase.window_ended(window, now)) fruitless_windows_ = 0;
-    const double in_state = now - phase.since();
+void Controller::advance(Phase& phase, const Window& window, double elapsed) {
+    if (phase.window_ended(window, elapsed)) {
+        fruitless_windows_ = 0;
+        if (!phase.trusts_curves()) explorer_.clear();
+    }
     if (phase.state() == State::learn) {
-        const bool found = in_state >= kLearnLeast && phase.finder.best().has_value();
-        if (found || in_state >= kLearnMost) end_learning(phase, now);
-    } else if (phase.state() == State::explore && explored(phase, now)) {
-        choose_arms(phase, now);
+        const bool found = phase.in_state() >= kLearnLeast && phase.finder.best().has_value();
+        if (found || phase.in_state() >= kLearnMost) end_learning(phase);
+    } else if (phase.state() == State::explore && explored(phase)) {
+        choose_arms(phase);
     }
 }
 
-void Controller::end_learning(Phase& phase, double now) {
-    phase.end_learning(now);
+void Controller::end_learning(Phase& phase) {
+    phase.end_learning();
     if (fixed_) {
-        if (!arms_[static_cast<std::size_t>(*fixed_)].needs_curves()) choose_arms(phase, now);
+        if (!arms_[static_cast<std::size_t>(*fixed_)].needs_curves()) choose_arms(phase);
         return;
     }
     if (const auto arm = profile_arm(watch_.mix(*current_))) {
         rebuild_tables();
-        phase.start_guard(*arm, now);
+        phase.start_guard(*arm);
     }
 }
 
-bool Controller::explored(const Phase& phase, double now) {
+bool Controller::explored(const Phase& phase) {
     // Wishes that nobody fulfils belong to ops of another phase.
     fruitless_windows_ = assigned_samples_ == 0 && !assignments_.empty() ? fruitless_windows_ + 1 : 0;
     assigned_samples_ = 0;
-    return explorer_.done() || fruitless_windows_ >= kFruitlessWindows || now - phase.since() > kExploreMost;
+    return explorer_.done() || fruitless_windows_ >= kFruitlessWindows || phase.in_state() > kExploreMost;
 }
 
 // What two arms could differ by, as a share of the work: by the predicted times of the ops that they run at different
@@ -235,18 +273,43 @@ double Controller::difference(ArmId a, ArmId b) const {
     return all > 0.0 ? differing / all : 0.0;
 }
 
-void Controller::choose_arms(Phase& phase, double now) {
+double Controller::share(const std::function<double(OpId)>& part) const {
+    double sum = 0.0;
+    double all = 0.0;
+    for (OpId op = 0; op < ops_.size(); ++op) {
+        if (current_ && ops_[op].phase != *current_) continue;
+        all += ops_[op].work;
+        if (ops_[op].work > 0.0) sum += ops_[op].work * part(op);
+    }
+    return all > 0.0 ? sum / all : 0.0;
+}
+
+bool Controller::hopeless(ArmId arm) const {
+    if (share([this](OpId op) { return ops_[op].solo_work / ops_[op].work; }) < kSoloShare) return false;
+    return share([&](OpId op) {
+               const int width = row(op, arm)[idle_bucket(settings_.budget)];
+               const auto set = width > 0 ? explorer_.predict(op, width) : std::nullopt;
+               const auto own = explorer_.predict(op, settings_.budget);
+               return set && own && *own > 0.0 ? *set / *own : 1.0;
+           }) > kHopelessSlower;
+}
+
+void Controller::choose_arms(Phase& phase) {
     rebuild_tables();
     std::vector<ArmId> distinct{kPassThrough};
     std::map<ArmId, std::string> skipped;
     for (ArmId arm = 1; arm < static_cast<ArmId>(arms_.size()) && !fixed_; ++arm) {
+        if (hopeless(arm)) {
+            skipped[arm] = "slower by the curves";
+            continue;
+        }
         const auto twin = std::find_if(distinct.begin(), distinct.end(), [&](ArmId other) {
             return arms_[static_cast<std::size_t>(other)].kind != ArmKind::random && difference(arm, other) < kSameArms;
         });
         if (twin == distinct.end()) distinct.push_back(arm);
-        else skipped[arm] = arms_[static_cast<std::size_t>(*twin)].name;
+        else skipped[arm] = "same as " + arms_[static_cast<std::size_t>(*twin)].name;
     }
-    phase.start_race(distinct, skipped, now);
+    phase.start_race(distinct, skipped);
 }
 
 void Controller::next_directive(double now) {
@@ -257,7 +320,9 @@ void Controller::next_directive(double now) {
         const bool hopeless = now - learn_since_ > kLearnGiveUp;
         directive_ = Directive{};
         directive_.record_all = !hopeless;
-        directive_.length = directive_.patience = hopeless ? 1.0 : 0.25;
+        directive_.length = hopeless ? 1.0 : kLearnWindow;
+        directive_.patience = directive_.length;
+        if (const auto anchor = finder_.best()) align(directive_, *anchor, finder_.period(*anchor));
     }
     if (fixed_now) directive_.arm = *fixed_;
 }
@@ -289,7 +354,8 @@ void Controller::rebuild_tables() {
     }
     for (std::size_t arm = 0; arm < arms_.size(); ++arm)
         for (OpId id = 0; id < ops_.size(); ++id)
-            rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget);
+            if (ops_[id].phase == -1 || ops_[id].phase == current_)  // another phase has decided by what it knew
+                rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget);
     tables_changed_ = true;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ struct ControllerSettings {
     bool observe = false;            ///< pass-through only, nothing is decided
     bool replay = false;             ///< widths come from the profile, nothing is explored
     double cheap_seconds = 3e-6;     ///< ops below are not explored
-    model::ExplorerSettings explorer;
+    model::ExplorerSettings explorer{.samples = 5};  ///< each of another step, whose noise it shares
     std::uint64_t seed = 1;
 };
 
@@ -57,8 +58,11 @@ struct OpState {
     OpInfo info;
     double reference = 0.0;       ///< seconds; 0: not known yet
     double work = 0.0;            ///< reference seconds while every op was recorded: its share of the mix
+    double solo_work = 0.0;       ///< of them, with nothing beside it
     PhaseId phase = -1;           ///< where it was last seen
     int profile_width = 0;
+    double counted_at = -1e9;     ///< begin of the latest sample that counted
+    double asked_at = -1e9;       ///< of those that were asked for
     std::vector<float> first;     ///< durations until the reference is frozen
 };
 
@@ -103,14 +107,18 @@ class Controller {
 
   private:
     [[nodiscard]] OpView view(OpId op) const;
+    [[nodiscard]] double spacing() const;  ///< seconds between two samples of an op that count
     [[nodiscard]] bool cheap(const OpState& state) const;
     void freeze(OpId id, std::vector<OpId>& frozen);
-    void strange_window(const Window& window, double now);
+    void strange_window(const Window& window, double elapsed, double now);
     void enter_phase(PhaseId phase, double now);
-    void advance(Phase& phase, const Window& window, double now);
-    void end_learning(Phase& phase, double now);
-    [[nodiscard]] bool explored(const Phase& phase, double now);
-    void choose_arms(Phase& phase, double now);
+    void advance(Phase& phase, const Window& window, double elapsed);
+    void end_learning(Phase& phase);
+    [[nodiscard]] bool explored(const Phase& phase);
+    void choose_arms(Phase& phase);
+    /// Share of the current phase's work in ops for which `test` holds.
+    [[nodiscard]] double share(const std::function<double(OpId)>& part) const;
+    [[nodiscard]] bool hopeless(ArmId arm) const;  ///< surely slow, by the curves alone
     [[nodiscard]] double difference(ArmId a, ArmId b) const;  ///< share of the work
     void rebuild_tables();
     void next_directive(double now);
@@ -132,14 +140,18 @@ class Controller {
     std::optional<PhaseId> current_;
     Directive directive_;
     bool learning_ = true;       ///< the mix is new: references are being taken
+    AnchorFinder finder_;        ///< of a mix that has no phase yet, fed while all its work is referenced
+    std::optional<double> finder_since_;
     int strange_windows_ = 0;    ///< in a row with too much unreferenced work
     int assigned_samples_ = 0;   ///< since the last window
     int fruitless_windows_ = 0;  ///< of exploration, in a row
+    double unused_seconds_ = 0.0;  ///< that exploration has cost for samples which came too close to each other
     double work_ = 0.0;          ///< reference seconds of all samples, in order of begin
     bool tables_changed_ = true;
     Random random_;
     double started_;
     double learn_since_;
+    double last_end_;  ///< of a window
 };
 
 }  // namespace corun::policy

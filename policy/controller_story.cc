@@ -93,7 +93,8 @@ model::Profile Controller::export_profile(const model::Identity& identity) const
         model::ProfileOp& op = profile.ops.emplace_back();
         op.name = state.info.key();
         op.reference = state.reference;
-        op.width = main != nullptr ? width(id, *main) : 0;
+        const Phase* phase = state.phase >= 0 ? phases_[static_cast<std::size_t>(state.phase)].get() : main;
+        op.width = phase != nullptr ? width(id, *phase) : 0;
         if (const model::Curve* curve = explorer_.curve(id)) model::put_curve(op, *curve);
     }
     for (std::size_t i = 0; i < phases_.size(); ++i) {

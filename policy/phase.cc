@@ -2,19 +2,30 @@
 #include "policy/phase.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace corun::policy {
 namespace {
 
-// How long a phase looks for an anchor before it does without: some dozens of steps of a usual program.
-constexpr double kLearnWindow = 0.25;
 // Sampling other widths is planned anew this often.
 constexpr double kExploreWindow = 0.10;
-// A stood-down phase only watches the mix.
-constexpr double kIdleWindow = 1.0;
+// A stood-down phase only watches the mix; when the program goes on to another phase, that should be seen soon.
+constexpr double kIdleWindow = 0.25;
+// The shortest window that tells a mix: without an anchor it ends anywhere in a step.
+constexpr int kMixPeriods = 2;
+constexpr double kAimlessWindow = 1.0;
 // A race that is not over by then is decided by what it has: programs with long steps would race for minutes, at
 // the cost of the worse arms; the guard judges the outcome anyway.
-constexpr double kRaceSeconds = 60.0;
+constexpr double kRaceSeconds = 45.0;
+// Earlier when the program as it is has been dropped: all that still race are better, and none by much.
+constexpr double kRaceWonSeconds = 15.0;
+// A decision is doubted when the work rate has left its band for longer than a burst lasts: op costs have changed, or
+// the machine. Once the gain is certain the guard looks too seldom to see that within minutes.
+constexpr double kQuickPace = 5.0;  // seconds
+constexpr double kSlowPace = 60.0;
+constexpr double kPaceClip = 0.3;
+constexpr double kPaceBand = 0.18;  // log: 20 %
+constexpr double kPaceOdd = 8.0;    // seconds
 // An arm that was found worse than this is not raced again in a retry.
 constexpr double kHopeless = -0.03;
 
@@ -32,53 +43,89 @@ const char* state_name(State state) {
     return "?";
 }
 
-Phase::Phase(std::optional<ArmId> fixed, Random random, double now, double already)
-    : fixed_(fixed), random_(random), state_since_(now), active_(already) {}
-
-void Phase::enter(State state, double now) {
-    state_ = state;
-    state_since_ = now;
+void align(Directive& directive, std::uint32_t anchor, double period) {
+    directive.anchor = anchor;
+    directive.length = std::max(directive.length, kMixPeriods * period);
+    directive.patience = directive.length + 3.0 * period + 0.05;
 }
 
-void Phase::end_learning(double now) {
+Phase::Phase(std::optional<ArmId> fixed, Random random, double already)
+    : fixed_(fixed), random_(random), active_(already), state_since_(already) {}
+
+void Phase::enter(State state) {
+    state_ = state;
+    state_since_ = active_;
+    slow_pace_.reset();
+}
+
+void Phase::watch_pace(const Window& window, double elapsed) {
+    if (window.arm != arm_ || !window.usable()) return;
+    const double rate = window.log_rate(true);
+    if (!slow_pace_) {
+        slow_pace_ = quick_pace_ = rate;
+        odd_since_ = active_;
+    }
+    const double step = std::clamp(rate - quick_pace_, -kPaceClip, kPaceClip);
+    quick_pace_ += step * (1.0 - std::exp(-elapsed / kQuickPace));
+    // The first minute is a mean of all that was seen.
+    const double memory = std::clamp(in_state(), kQuickPace, kSlowPace);
+    *slow_pace_ += (quick_pace_ - *slow_pace_) * (1.0 - std::exp(-elapsed / memory));
+    if (std::abs(quick_pace_ - *slow_pace_) < kPaceBand) odd_since_ = active_;
+    if (active_ - odd_since_ > kPaceOdd && active_ >= doubt_after_) doubt();
+}
+
+// What was decided is to be shown again, beginning with the guard's most frequent looks; if it fails, or if nothing
+// was chosen, arms are compared at once.
+void Phase::doubt() {
+    doubt_after_ = active_ + doubt_wait_;
+    doubt_wait_ *= 2.0;
+    slow_pace_.reset();
+    known_bad_.clear();
+    raced_ = false;
+    if (state_ == State::guard) guard_.emplace(arm_, Random(random_()));
+    else retry_at_ = active_;
+}
+
+void Phase::end_learning() {
     anchor_ = finder.best();
     period_ = anchor_ ? finder.period(*anchor_) : 0.0;
     finder.clear();
-    enter(State::explore, now);
+    enter(State::explore);
 }
 
-void Phase::start_race(const std::vector<ArmId>& arms, const std::map<ArmId, std::string>& skipped, double now) {
-    for (const auto& [arm, name] : skipped) use_[arm].state = "same as " + name;
+void Phase::start_race(const std::vector<ArmId>& arms, const std::map<ArmId, std::string>& skipped) {
+    for (const auto& [arm, why] : skipped) use_[arm].state = why;
     if (fixed_) {
         arm_ = *fixed_;
         use_[arm_].state = "chosen";
         if (!decided_after_) decided_after_ = active_;
-        return enter(State::fixed, now);
+        return enter(State::fixed);
     }
     std::vector<ArmId> live{kPassThrough};
     for (ArmId arm : arms) {
         const auto bad = known_bad_.find(arm);
-        if (arm != kPassThrough && (bad == known_bad_.end() || bad->second > kHopeless)) live.push_back(arm);
-        use_[arm].state = "live";
+        const bool hopeless = bad != known_bad_.end() && bad->second < kHopeless;
+        if (arm != kPassThrough && !hopeless) live.push_back(arm);
+        use_[arm].state = hopeless ? "dropped" : "live";
     }
-    if (live.size() < 2) return stand_down(verdict_ == Verdict::undecided ? Verdict::no_gain : verdict_, now);
+    if (live.size() < 2) return stand_down(verdict_ == Verdict::undecided ? Verdict::no_gain : verdict_);
     race_.emplace(live, Random(random_()));
     guard_.reset();
-    race_started_ = active_;
-    enter(State::race, now);
+    raced_ = true;
+    enter(State::race);
 }
 
-void Phase::start_guard(ArmId arm, double now) {
+void Phase::start_guard(ArmId arm) {
     race_.reset();
-    if (arm == kPassThrough) return stand_down(Verdict::no_gain, now);
+    if (arm == kPassThrough) return stand_down(Verdict::no_gain);
     arm_ = arm;
     verdict_ = Verdict::undecided;
     guard_.emplace(arm, Random(random_()));
     if (!decided_after_) decided_after_ = active_;
-    enter(State::guard, now);
+    enter(State::guard);
 }
 
-void Phase::finish_race(double now) {
+void Phase::finish_race() {
     const ArmId winner = race_->finished() ? race_->winner() : race_->conclude();
     for (auto& [arm, use] : use_) {
         if (use.state == "live") use.state = arm == winner ? "chosen" : "dropped";
@@ -89,10 +136,10 @@ void Phase::finish_race(double now) {
     }
     use_[winner].state = "chosen";
     discarded_before_ += race_->discarded();
-    start_guard(winner, now);
+    start_guard(winner);
 }
 
-void Phase::stand_down(Verdict verdict, double now) {
+void Phase::stand_down(Verdict verdict) {
     if (guard_) {
         last_gain_ = guard_->gain();
         if (last_gain_ && last_gain_->estimate < kHopeless) known_bad_[arm_] = last_gain_->estimate;
@@ -107,16 +154,22 @@ void Phase::stand_down(Verdict verdict, double now) {
     if (!decided_after_) decided_after_ = active_;
     retry_at_ = active_ + retry_wait_;
     retry_wait_ *= 2.0;
-    enter(State::stood_down, now);
+    enter(State::stood_down);
 }
 
-void Phase::skip(const Window& window) {
-    active_ += window.wall;
-    use_[window.arm].seconds += window.wall;
+double Phase::race_seconds() const {
+    const std::vector<ArmId>& live = race_->live();
+    const bool won = std::find(live.begin(), live.end(), kPassThrough) == live.end();
+    return won ? kRaceWonSeconds : kRaceSeconds;
 }
 
-bool Phase::window_ended(const Window& window, double now) {
-    skip(window);
+void Phase::skip(const Window& window, double elapsed) {
+    active_ += elapsed;
+    use_[window.arm].seconds += elapsed;
+}
+
+bool Phase::window_ended(const Window& window, double elapsed) {
+    skip(window, elapsed);
     if (window.periods > 0) {
         // Follows slow changes of the step, so that the window keeps its number of periods.
         const double period = window.wall / window.periods;
@@ -126,17 +179,25 @@ bool Phase::window_ended(const Window& window, double now) {
         case State::race:
             race_->add(window);
             ++used_;
-            if (race_->finished() || race_->stuck() || active_ - race_started_ > kRaceSeconds) finish_race(now);
+            if (race_->finished() || race_->stuck() || in_state() > race_seconds()) finish_race();
             return false;
         case State::guard:
             guard_->add(window);
             ++used_;
+            watch_pace(window, elapsed);
             if (guard_->verdict() != Verdict::undecided) verdict_ = guard_->verdict();
-            if (guard_->stand_down()) stand_down(guard_->verdict(), now);
-            return false;
+            if (!guard_->stand_down() && !guard_->stuck()) return false;
+            stand_down(guard_->stuck() ? Verdict::no_gain : guard_->verdict());
+            if (raced_) return false;
+            // What an earlier run decided, or this one before costs changed, does not hold: decide anew, now.
+            decided_after_.reset();
+            retry_wait_ = kRetryFirstSeconds;
+            enter(State::explore);
+            return true;
         case State::stood_down:
+            watch_pace(window, elapsed);
             if (active_ < retry_at_) return false;
-            enter(State::explore, now);
+            enter(State::explore);
             return true;
         default: return false;
     }
@@ -144,16 +205,19 @@ bool Phase::window_ended(const Window& window, double now) {
 
 Directive Phase::directive() {
     Directive directive;
-    directive.anchor = anchor_;
-    directive.length = kIdleWindow;
+    std::optional<std::uint32_t> anchor = anchor_;
+    double period = period_;
+    directive.length = anchor ? kIdleWindow : kAimlessWindow;
     switch (state_) {
         case State::learn:
-            directive.anchor.reset();
             directive.record_all = true;
             directive.length = kLearnWindow;
+            anchor = finder.best();
+            period = anchor ? finder.period(*anchor) : 0.0;
             break;
         case State::explore:
             directive.explore = true;
+            directive.record_all = true;
             directive.length = kExploreWindow;
             break;
         case State::race:
@@ -167,7 +231,8 @@ Directive Phase::directive() {
         case State::stood_down: break;
         case State::fixed: directive.arm = arm_; break;
     }
-    directive.patience = directive.length + (directive.anchor ? 3.0 * period_ + 0.05 : 0.0);
+    directive.patience = directive.length;
+    if (anchor) align(directive, *anchor, period);
     return directive;
 }
 

@@ -31,34 +31,41 @@ struct Directive {
     bool operator==(const Directive&) const = default;
 };
 
+/// How long a mix of ops is looked at: a window that decides nothing yet.
+inline constexpr double kLearnWindow = 0.25;
+
+/// Lets the window begin and end on an anchor with this period: in whole steps, so that its mix is that of a step.
+void align(Directive& directive, std::uint32_t anchor, double period);
+
 /// How much time an arm had, for the report.
 struct ArmUse {
     double seconds = 0.0;
     std::optional<double> race;  ///< log ratio over pass-through that the race found
-    std::string state;           ///< "chosen", "dropped", "live", "same as NAME"
+    std::string state;           ///< "chosen", "dropped", "live", "same as NAME", "slower by the curves"
 };
 
 class Phase {
   public:
     /// @param already seconds that were spent on learning its ops before it had a name
-    Phase(std::optional<ArmId> fixed, Random random, double now, double already);
+    Phase(std::optional<ArmId> fixed, Random random, double already);
 
     // --- learning ---
     AnchorFinder finder;  ///< fed while state() is learn
     /// The phase has seen enough to choose its anchor (or to do without one).
-    void end_learning(double now);
+    void end_learning();
 
     // --- exploring ---
     /// @param arms that differ from each other and from arm 0, which is pass-through
-    /// @param skipped arms that were left out because they equal another one: arm -> name of the other
-    void start_race(const std::vector<ArmId>& arms, const std::map<ArmId, std::string>& skipped, double now);
+    /// @param skipped arms that were left out: arm -> why
+    void start_race(const std::vector<ArmId>& arms, const std::map<ArmId, std::string>& skipped);
     /// A decision made by an earlier run or forced: guard this arm from now on.
-    void start_guard(ArmId arm, double now);
+    void start_guard(ArmId arm);
 
-    /// The window that the last directive asked for. Returns true when arms must be chosen anew (a retry is due).
-    bool window_ended(const Window& window, double now);
+    /// The window that the last directive asked for; `elapsed`: seconds since the one before ended, settling and all.
+    /// Returns true when arms must be chosen anew; trusts_curves() then tells whether what is known of the ops holds.
+    bool window_ended(const Window& window, double elapsed);
     /// A window in which the program was not (only) in this phase: its time counts, nothing else.
-    void skip(const Window& window);
+    void skip(const Window& window, double elapsed);
     [[nodiscard]] Directive directive();
 
     [[nodiscard]] State state() const { return state_; }
@@ -73,18 +80,22 @@ class Phase {
     [[nodiscard]] double seconds() const { return active_; }
     [[nodiscard]] int used() const { return used_; }
     [[nodiscard]] int discarded() const;
-    [[nodiscard]] double since() const { return state_since_; }  ///< when the state began
+    [[nodiscard]] bool trusts_curves() const { return raced_; }
+    [[nodiscard]] double in_state() const { return active_ - state_since_; }  ///< seconds
 
   private:
-    void enter(State state, double now);
-    void finish_race(double now);
-    void stand_down(Verdict verdict, double now);
+    void enter(State state);
+    void finish_race();
+    [[nodiscard]] double race_seconds() const;  ///< that the race may take
+    void watch_pace(const Window& window, double elapsed);
+    void doubt();
+    void stand_down(Verdict verdict);
 
     std::optional<ArmId> fixed_;  ///< this arm and no other
     Random random_;
     State state_ = State::learn;
-    double state_since_;
-    double active_;  ///< seconds that this phase has been the current one
+    double active_;       ///< seconds that this phase has been the current one
+    double state_since_;  ///< of them, when the state began
     std::optional<std::uint32_t> anchor_;
     double period_ = 0.0;
     std::optional<Race> race_;
@@ -97,7 +108,13 @@ class Phase {
     std::map<ArmId, double> known_bad_;  ///< arm -> log ratio: not worth another try
     double retry_at_ = 0.0;
     double retry_wait_ = kRetryFirstSeconds;
-    double race_started_ = 0.0;
+    bool raced_ = false;  ///< under the costs of today; otherwise an arm comes from a profile or is in doubt
+    /// Log work rate since the decision: slowly and quickly averaged.
+    std::optional<double> slow_pace_;
+    double quick_pace_ = 0.0;
+    double odd_since_ = 0.0;  ///< when the two were last alike
+    double doubt_after_ = 0.0;
+    double doubt_wait_ = kRetryFirstSeconds;
     int used_ = 0;
     int discarded_before_ = 0;
 };

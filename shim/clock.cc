@@ -41,4 +41,8 @@ double clock_ticks_per_second() {
     return static_cast<double>(ticks() - origin_ticks) * 1e9 / static_cast<double>(now - origin_nanoseconds);
 }
 
+double clock_seconds() {
+    return 1e-9 * static_cast<double>(monotonic_nanoseconds() - origin_nanoseconds);
+}
+
 }  // namespace corun

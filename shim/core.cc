@@ -239,12 +239,22 @@ void op_end(Scope& scope) noexcept {
     if (wanted || (++thread->sampled % kSampleEvery) == 0) push_sample(*thread, entry, duration);
 }
 
-int width_now() noexcept {
+// A frame that asks lies below those of all scopes that it is in.
+void scopes_left(const void* frame) noexcept {
+    ThreadState* thread = this_thread;
+    if (thread == nullptr || thread->busy) return;
+    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    const auto* here = static_cast<const Scope*>(frame);
+    if (depth > 0 && thread->stack[depth - 1].frame <= here) [[unlikely]] drop_dead(*thread, here);
+}
+
+int width_now(const void* frame) noexcept {
     const ThreadState* thread = this_thread;
     if (thread == nullptr) return 0;
     const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
     if (depth == 0) return 0;
     const Entry& entry = thread->stack[depth - 1];
+    if (entry.frame <= static_cast<const Scope*>(frame)) return 0;  // was left
     if (entry.width == 0 || (entry.flags & kEntryContainer) != 0) return 0;
     return (entry.record->flags.load(std::memory_order_relaxed) & kAsked) != 0 ? entry.width : 0;
 }
@@ -256,6 +266,14 @@ void op_async(Source source) noexcept {
 
 void identity_freed(const void* identity) noexcept {
     globals.births[birth_index(identity)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void core_enter_again(ThreadState& thread) noexcept {
+    const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < depth; ++i) {
+        Entry& entry = thread.stack[i];
+        if ((entry.flags & kEntryTimed) != 0) entry.ticket = globals.ledger.begin(entry.counted);
+    }
 }
 
 void core_drop_all(ThreadState& thread) noexcept {

@@ -8,6 +8,9 @@ namespace corun {
 
 extern constinit thread_local ThreadState* this_thread __attribute__((tls_model("initial-exec")));
 
+/// Enters the open scopes of `thread` into a ledger that was cleared.
+void core_enter_again(ThreadState& thread) noexcept;
+
 /// Ends every scope that is still open on `thread` (which has ended, or was left by pthread_exit).
 void core_drop_all(ThreadState& thread) noexcept;
 

@@ -4,11 +4,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "shim/clock.h"
 #include "shim/control.h"
@@ -122,7 +124,7 @@ class Driver {
     std::uint64_t origin_;
     double tick_;  ///< seconds
     Directive directive_;
-    std::unordered_map<std::string, std::size_t> variants_;
+    std::unordered_map<std::string, std::unordered_set<std::string>> variants_;  ///< shapes with a key of their own
     std::vector<RawSample> batch_;
     std::vector<model::OpId> frozen_;
     std::vector<model::OpId> assigned_;
@@ -143,6 +145,17 @@ class Driver {
 constinit SpinLock lock;
 constinit Driver* driver = nullptr;  // never destroyed: threads may run ops while the process exits
 constinit pthread_key_t thread_key = 0;
+constinit thread_local bool held_for_fork __attribute__((tls_model("initial-exec"))) = false;
+
+// A signal handler may fork or call exit() while this very thread holds the lock: not to be waited for for ever.
+bool lock_within_a_second() {
+    for (int tries = 0; !lock.try_lock(); ++tries) {
+        if (tries < 1000) sched_yield();
+        else if (tries == 2000) return false;
+        else usleep(1000);
+    }
+    return true;
+}
 
 // --- ops -----------------------------------------------------------------------------------------------------
 
@@ -155,19 +168,27 @@ std::uint64_t fnv(const std::string& text) {
 OpRecord* Driver::resolve(Source source, OpText& text) {
     policy::OpInfo info{globals.sources[static_cast<std::size_t>(source)].name, text.kind, text.shapes, text.example,
                         text.elements, text.container};
-    // A program whose shapes never repeat must not fill the table.
-    std::size_t& variants = variants_[info.kind];
-    if (++variants > kVariants) info.shapes = "(varied)";
-    if (controller_->op_count() + kRecordsLeft > kRecords) return nullptr;
+    bool asked = text.asked;
+    // A program whose shapes never repeat must not fill the table; and when it is full all the same, what is new
+    // shares one key, so that it need not be looked up in every call.
+    const auto known = variants_.find(info.kind);
+    const std::size_t variants = known == variants_.end() ? 0 : known->second.size();
+    if (variants == 0 || known->second.count(info.shapes) == 0) {
+        if (variants >= kVariants) {
+            info.shapes = "(varied)";
+        } else if (controller_->op_count() + kRecordsLeft > kRecords) {
+            info = {info.source, info.container ? "(other container)" : "(other)", "", "", 0.0, info.container};
+            asked = false;
+        } else {
+            variants_[info.kind].insert(info.shapes);
+        }
+    }
     const std::size_t before = controller_->op_count();
     const model::OpId op = controller_->add_op(info);
     OpRecord& record = globals.records[op];
-    if (op < before) {
-        --variants;
-        return &record;
-    }
+    if (op < before) return &record;
     record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
-    record.flags.store((info.container ? kContainer : kWanted) | (text.asked ? std::uint32_t{kAsked} : 0U), std::memory_order_relaxed);
+    record.flags.store((info.container ? kContainer : kWanted) | (asked ? std::uint32_t{kAsked} : 0U), std::memory_order_relaxed);
     apply_row(op);
     globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);
     if (controller_->op(op).reference > 0.0) {  // from a profile
@@ -369,13 +390,13 @@ void Driver::figures(DriverFigures& out) const {
         const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
         if (thread == nullptr) continue;
         out.dropped += thread->dropped.load(std::memory_order_relaxed);
+        out.open_scopes += static_cast<int>(thread->depth.load(std::memory_order_relaxed));
         for (std::size_t s = 0; s < out.ops.size(); ++s) out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
         for (const Slot& slot : thread->slots)
             if (slot.record != nullptr) out.calls[static_cast<std::size_t>(slot.record - globals.records)] += slot.calls;
     }
     for (std::size_t s = 0; s < out.async_ops.size(); ++s)
         out.async_ops[s] = globals.async_ops[s].load(std::memory_order_relaxed);
-    out.open_scopes = globals.ledger.open();
 }
 
 // Whatever goes wrong in here must not reach the program: the hooks forward from then on.
@@ -463,21 +484,32 @@ void driver_set_active(bool active) noexcept {
     globals.active.store(active, std::memory_order_relaxed);
 }
 
+void driver_begin_fork() noexcept {
+    if (driver == nullptr || (this_thread != nullptr && this_thread->busy)) return;
+    held_for_fork = lock_within_a_second();
+}
+
+void driver_end_fork() noexcept {
+    if (held_for_fork) lock.unlock();
+    held_for_fork = false;
+}
+
 void driver_after_fork() noexcept {
-    lock.unlock();
-    if (this_thread != nullptr) core_drop_all(*this_thread);
+    driver_end_fork();
     const std::uint32_t count = globals.thread_count.load(std::memory_order_relaxed);
     for (std::uint32_t i = 0; i < count; ++i) {
         ThreadState* thread = globals.threads[i].load(std::memory_order_relaxed);
+        if (thread == this_thread) continue;
         thread->depth.store(0, std::memory_order_relaxed);
-        if (thread != this_thread) thread->in_use = false;
+        thread->in_use = false;
     }
     globals.ledger.clear();
+    if (this_thread != nullptr) core_enter_again(*this_thread);  // fork() in the middle of an op
 }
 
 void driver_read(const std::function<void(Controller&, const DriverFigures&)>& reader) {
-    if (driver == nullptr) return;
-    lock.lock();
+    if (driver == nullptr || (this_thread != nullptr && this_thread->busy)) return;
+    if (!lock_within_a_second()) return;  // rather no report than a hang
     const Holder holder(lock);
     DriverFigures figures;
     driver->drain(ticks());

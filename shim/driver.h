@@ -22,7 +22,10 @@ void driver_visit(std::uint64_t now, const OpRecord* anchor) noexcept;
 /// Stops (false) or resumes (true) the hooks' work in this process.
 void driver_set_active(bool active) noexcept;
 
-/// In a forked child: the other threads are gone.
+/// Around fork() in the parent: nobody is in the middle of a change when the child gets its copy.
+void driver_begin_fork() noexcept;
+void driver_end_fork() noexcept;
+/// The latter's place in a child that is tuned: the other threads are gone.
 void driver_after_fork() noexcept;
 
 /// Figures that only the shim knows, for the report.

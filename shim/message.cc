@@ -4,6 +4,9 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -56,6 +59,8 @@ spdlog::level::level_enum level_of(Level level) {
 }  // namespace
 
 void message_start(std::string_view level) {
+    // Started without stderr, its number may go to a file of the program.
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0) level = "quiet";
     threshold = level == "quiet"     ? spdlog::level::off
                 : level == "error"   ? spdlog::level::err
                 : level == "info"    ? spdlog::level::info

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cerrno>
+
 namespace corun {
 namespace {
 
@@ -25,13 +27,20 @@ void* find_in(const char* path, const char* symbol) {
 
 }  // namespace
 
-void* original_function(const char* library, const char* symbol, const void* caller) noexcept {
+static void* find_original(const char* library, const char* symbol, const void* caller) {
     if (void* function = find_in(library, symbol)) return function;
     Dl_info info{};
     if (caller != nullptr && dladdr(caller, &info) != 0 && info.dli_fname != nullptr)
         if (void* function = find_in(info.dli_fname, symbol)) return function;
     void* function = dlsym(RTLD_NEXT, symbol);
     return function != nullptr && !is_ours(function) ? function : nullptr;
+}
+
+void* original_function(const char* library, const char* symbol, const void* caller) noexcept {
+    const int saved = errno;  // the loader's look-ups set it
+    void* function = find_original(library, symbol, caller);
+    errno = saved;
+    return function;
 }
 
 const char* loaded_path(const char* library) noexcept {

@@ -29,6 +29,7 @@ constinit Options options{};
 constinit std::atomic<int> start_state{0};  // 0 not begun, 1 running, 2 done
 constinit std::atomic<bool> off{true};
 constinit std::atomic<bool> report_wanted{false};
+constinit std::atomic<bool> profile_refused{false};  // said at start; writing it would say the same again
 constexpr char kLaunched[] = "CORUN_LAUNCHED";
 
 struct Stories {
@@ -62,7 +63,11 @@ bool is_unwanted_child() {
 void in_child() {
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
-    if (options.is(OptionId::follow, "fork")) return driver_after_fork();
+    if (options.is(OptionId::follow, "fork")) {
+        // The report's place is the parent's unless its name tells the two apart.
+        if (options[OptionId::report].find("%p") == std::string_view::npos) options.text[static_cast<std::size_t>(OptionId::report)][0] = '\0';
+        return driver_after_fork();
+    }
     // Whoever forks without exec keeps the parent's runtimes but not their threads; the child runs as it is.
     globals.active.store(false, std::memory_order_relaxed);
     off.store(true, std::memory_order_relaxed);
@@ -92,7 +97,7 @@ bool frozen() { return options.is(OptionId::mode, "replay") || options.boolean(O
 
 void write_profile(const policy::Controller& controller) {
     const std::string path(options[OptionId::profile]);
-    if (path.empty() || frozen() || !options.is(OptionId::mode, "tune")) return;
+    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || frozen() || !options.is(OptionId::mode, "tune")) return;
     if (controller.op_count() == 0) return;
     if (const auto error = model::save_profile(path, controller.export_profile(identity())))
         message(Level::warning, error->c_str());
@@ -124,12 +129,15 @@ void process_start() noexcept {
     if (!start_state.compare_exchange_strong(expected, 1)) return;
     const int saved = errno;
     clock_start();
-    read_options(environ, options, warn);
+    read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
+    read_options(environ, options, warn);
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
     report_wanted.store(true, std::memory_order_relaxed);
-    if (!off.load(std::memory_order_relaxed)) pthread_atfork(nullptr, nullptr, in_child);
+    const bool follow = options.is(OptionId::follow, "fork");
+    if (!off.load(std::memory_order_relaxed))
+        pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);
     start_state.store(2, std::memory_order_release);
     errno = saved;
 }
@@ -151,6 +159,8 @@ std::uint64_t process_seed() noexcept {
 bool process_off() noexcept {
     return start_state.load(std::memory_order_acquire) != 2 || off.load(std::memory_order_relaxed);
 }
+
+bool source_early() noexcept { return start_state.load(std::memory_order_acquire) != 2; }
 
 void process_passive_op() noexcept {
     if (control_on_asked()) [[unlikely]] {
@@ -175,6 +185,9 @@ std::unique_ptr<policy::Controller> process_make_controller() {
     if (!path.empty()) {
         model::LoadResult loaded = model::load_profile(path, identity());
         if (!loaded.message.empty()) message(Level::warning, loaded.message.c_str());
+        profile_refused.store(loaded.status == model::LoadStatus::unreadable ||
+                                  loaded.status == model::LoadStatus::newer_version,
+                              std::memory_order_relaxed);
         if (loaded.status == model::LoadStatus::ok) controller->restore(std::move(loaded.profile));
     } else if (options.is(OptionId::mode, "replay")) {
         message(Level::warning, "CORUN_MODE=replay needs CORUN_PROFILE=FILE; without one every width is the program's own");
@@ -201,7 +214,10 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
 
 int pool_limit() noexcept {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap)) return 0;
-    return process_budget().cpus;
+    const int saved = errno;  // the first call reads files
+    const int cpus = process_budget().cpus;
+    errno = saved;
+    return cpus;
 }
 
 void pool_capped(const char* pool, int asked, int given) noexcept {

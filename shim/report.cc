@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "shim/clock.h"
 #include "shim/message.h"
 #include "shim/process.h"
 #include "shim/report_text.h"
@@ -44,8 +45,7 @@ json command_line() {
     return words;
 }
 
-std::string now_utc() {
-    const std::time_t now = std::time(nullptr);
+std::string utc(std::time_t now) {
     std::tm parts{};
     gmtime_r(&now, &parts);
     char text[32];
@@ -59,7 +59,9 @@ void add_process(json& report, const DriverFigures& figures) {
     const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
     report["program"] = command_line();
     report["pid"] = getpid();
-    report["ended"] = now_utc();
+    const double wall = clock_seconds();
+    report["started"] = utc(std::time(nullptr) - static_cast<std::time_t>(wall));
+    report["wall_seconds"] = wall;
     report["tuned_seconds"] = figures.seconds;
     report["cpu_seconds"] = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     report["max_rss_bytes"] = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
@@ -161,6 +163,7 @@ void add_ops(json& report, const Controller& controller, const DriverFigures& fi
     report["op_keys"] = controller.op_count();
     report["ops_listed"] = report["ops"].size();
     report["samples_dropped"] = figures.dropped;
+    report["open_scopes"] = figures.open_scopes;
 }
 
 // The setting a user could make by hand that comes nearest to what was decided: the width that most of the work runs

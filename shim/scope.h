@@ -31,6 +31,7 @@ struct Scope {
     std::uint32_t depth;  ///< 0: not recorded
 };
 
+bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
 /// Makes a source active. Returns false when that is not possible.
 bool source_activate(Source source, const SourceTable& table) noexcept;
@@ -43,8 +44,10 @@ void source_runtime(const char* object_path) noexcept;  ///< its build is part o
 void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) noexcept;
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
+/// Drops them too: for hooks of what asks for a width or sets one. `frame` is the hook's own.
+void scopes_left(const void* frame = __builtin_frame_address(0)) noexcept;
 /// The width in force on this thread for a runtime that asks; 0: the program's own number.
-int width_now() noexcept;
+int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
 
 void op_async(Source source) noexcept;                  ///< an asynchronous op was forwarded: counted only
 void identity_freed(const void* identity) noexcept;     ///< its address may come back for another op

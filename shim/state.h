@@ -117,10 +117,10 @@ struct Globals {
     std::atomic<bool> active;             ///< hooks do their work
     std::atomic<Decision> decision;
     std::atomic<std::uint64_t> due;       ///< ticks: the driver wants to be called by then
-    policy::Ledger ledger;                ///< the timed scopes
+    alignas(64) policy::Ledger ledger;    ///< the timed scopes; a line of its own, as every timed op writes it
     std::atomic<std::uint64_t> quiet;     ///< ticks in which no scope was open
     std::atomic<std::uint64_t> quiet_until;
-    std::uint64_t gap;                    ///< ticks: a thread quiet for longer looks whether all were
+    alignas(64) std::uint64_t gap;        ///< ticks: a thread quiet for longer looks whether all were
     std::uint16_t budget;
     std::uint16_t widest;                 ///< of the random arm
     std::array<std::atomic<std::uint32_t>, kBirths> births;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <string_view>
 
@@ -92,7 +93,7 @@ static const char* self_test() {
     return told == 3 && lever_get() == own ? nullptr : "the per-thread limit has no effect";
 }
 
-[[gnu::noinline]] static bool activate() {
+static bool try_activate() {
     static const SourceTable table{"tensorflow", describe, lever_get, lever_set};
     int expected = 0;
     if (!state.compare_exchange_strong(expected, 2)) return state.load(std::memory_order_relaxed) == 1;
@@ -103,6 +104,14 @@ static const char* self_test() {
     source_tell(Source::tensorflow, "tensorflow", "active", version, "");
     state.store(1, std::memory_order_release);
     return true;
+}
+
+[[gnu::noinline]] static bool activate() {
+    if (source_early()) return false;
+    const int saved = errno;
+    const bool active = try_activate();
+    errno = saved;
+    return active;
 }
 
 static inline bool ready() {
@@ -165,6 +174,17 @@ int corun_num_threads(const void* pool) {
     const int own = real_num_threads(CALLER)(pool);
     const int width = width_now();
     return width > 0 && width < own ? width : own;
+}
+
+// Whoever asks or sets after an exception or a jump out of an op must not meet the width of that op.
+int corun_get_parallelism() {
+    scopes_left();
+    return real_get_parallelism(CALLER)();
+}
+
+void corun_set_parallelism(int width) {
+    scopes_left();
+    real_set_parallelism(CALLER)(width);
 }
 
 void corun_pool(void* pool, void* env, const void* options, const CxxString* name, int threads, bool low_latency,

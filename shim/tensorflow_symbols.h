@@ -17,11 +17,11 @@
     X(pool, "_ZN3tsl6thread10ThreadPoolC2EPNS_3EnvERKNS_13ThreadOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEibPN5Eigen9AllocatorE", \
       void, (void* pool, void* env, const void* options, const CxxString* name, int threads, bool low_latency, void* allocator)) \
     X(pool_complete, "_ZN3tsl6thread10ThreadPoolC1EPNS_3EnvERKNS_13ThreadOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEibPN5Eigen9AllocatorE", \
-      void, (void* pool, void* env, const void* options, const CxxString* name, int threads, bool low_latency, void* allocator))
+      void, (void* pool, void* env, const void* options, const CxxString* name, int threads, bool low_latency, void* allocator)) \
+    X(get_parallelism, "_ZN10tensorflow26GetPerThreadMaxParallelismEv", int, ())                                  \
+    X(set_parallelism, "_ZN10tensorflow26SetPerThreadMaxParallelismEi", void, (int width))
 
 #define CORUN_TENSORFLOW_NEEDED(X)                                                                                \
     X(trace_string, "_ZNK10tensorflow8OpKernel11TraceStringB5cxx11ERKNS_15OpKernelContextEb",                     \
-      void, (CxxString* result, const void* kernel, const void* context, bool verbose))                           \
-    X(get_parallelism, "_ZN10tensorflow26GetPerThreadMaxParallelismEv", int, ())                                  \
-    X(set_parallelism, "_ZN10tensorflow26SetPerThreadMaxParallelismEi", void, (int width))
+      void, (CxxString* result, const void* kernel, const void* context, bool verbose))
 // clang-format on

@@ -5,46 +5,27 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace corun::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kKept = std::size_t{64} << 20;
+constexpr int kPipeBytes = 1 << 20;      // so that a program is not held up between two looks at its pipe
 constexpr int kPollMilliseconds = 200;   // so that an interrupt between two polls is seen soon
 constexpr int kNoPidfdMilliseconds = 5;  // before Linux 5.3 the child's end is polled for
 constexpr double kGraceSeconds = 2;      // between SIGTERM and SIGKILL
 
 volatile std::sig_atomic_t was_interrupted = 0;
-
-/// A file descriptor that closes itself.
-class File {
-  public:
-    explicit File(int number = -1) : number_(number) {}
-    ~File() { reset(); }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    [[nodiscard]] int get() const { return number_; }
-    void reset(int number = -1) {
-        if (number_ >= 0) close(number_);
-        number_ = number;
-    }
-
-  private:
-    int number_;
-};
 
 struct Pipe {
     File read;
@@ -58,9 +39,12 @@ struct Pipe {
     }
 };
 
-[[noreturn]] void become(char* const* arguments, char* const* entries, int output, int errors, int failure) {
+[[noreturn]] void become(char* const* arguments, char* const* entries, pid_t parent, int output, int errors,
+                         int failure) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing may go on using the CPUs when the comparison has been killed
+    if (getppid() != parent) _exit(126);
+    std::signal(SIGPIPE, SIG_DFL);
     const int null = open("/dev/null", O_RDONLY);
     dup2(null, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
@@ -83,80 +67,50 @@ bool drain(int file, std::string& text) {
     }
 }
 
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// A started child until it has ended.
-class Watch {
+/// When a run is ended before its time, and that it then does end.
+class Deadline {
   public:
-    Watch(pid_t child, int output, int errors, double timeout)
-        : child_(child), pidfd_(static_cast<int>(syscall(SYS_pidfd_open, child, 0))), timeout_(timeout) {
-        files_[0] = {output, POLLIN, 0};
-        files_[1] = {errors, POLLIN, 0};
-        files_[2] = {pidfd_.get(), POLLIN, 0};
-        for (int i : {0, 1}) fcntl(files_[i].fd, F_SETFL, O_NONBLOCK);
-    }
+    Deadline(const Child& child, double timeout) : child_(child), timeout_(timeout) {}
 
-    void wait(ChildResult& result) {
-        rusage usage{};
-        int status = 0;
-        while (true) {
-            poll(files_.data(), files_.size(), pidfd_.get() >= 0 ? kPollMilliseconds : kNoPidfdMilliseconds);
-            const pid_t ended = wait4(child_, &status, WNOHANG, &usage);
-            if (ended == child_) break;
-            read_both(result);
-            end_if_needed();
-        }
-        result.wall_seconds = seconds_since(start_);
-        read_both(result);  // a grandchild may hold the pipes open: what is there now is all we wait for
-        kill(-child_, SIGKILL);
-        const auto seconds = [](const timeval& t) {
-            return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-        };
-        result.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-        result.max_rss_bytes = 1024.0 * static_cast<double>(usage.ru_maxrss);
-        result.end = WIFSIGNALED(status) ? ChildResult::End::signalled : ChildResult::End::exited;
-        result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-        if (ending_) result.end = reason_;
-    }
-
-  private:
-    void read_both(ChildResult& result) {
-        if (files_[0].fd >= 0 && !drain(files_[0].fd, result.output)) files_[0].fd = -1;
-        if (files_[1].fd >= 0 && !drain(files_[1].fd, result.errors)) files_[1].fd = -1;
-    }
-
-    void end_if_needed() {
+    void look() {
         if (ending_) {
-            if (seconds_since(ending_since_) > kGraceSeconds) kill(-child_, SIGKILL);
+            if (seconds_since(since_) > kGraceSeconds) child_.signal(SIGKILL);
             return;
         }
-        const bool late = timeout_ > 0 && seconds_since(start_) > timeout_;
+        const bool late = timeout_ > 0 && seconds_since(child_.start()) > timeout_;
         if (!late && !interrupted()) return;
         reason_ = late ? ChildResult::End::timed_out : ChildResult::End::interrupted;
         ending_ = true;
-        ending_since_ = Clock::now();
-        kill(-child_, SIGTERM);
+        since_ = Clock::now();
+        child_.signal(SIGTERM);
     }
 
-    pid_t child_;
-    File pidfd_;
+    void correct(ChildResult& result) const {
+        if (ending_ && result.end != ChildResult::End::not_started) result.end = reason_;
+    }
+
+  private:
+    const Child& child_;
     double timeout_;
-    std::array<pollfd, 3> files_{};
-    Clock::time_point start_ = Clock::now();
     bool ending_ = false;
-    Clock::time_point ending_since_;
+    Clock::time_point since_;
     ChildResult::End reason_ = ChildResult::End::exited;
 };
 
 }  // namespace
 
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 void catch_interrupts() {
     struct sigaction action {};
+    struct sigaction before {};
     action.sa_handler = [](int) { was_interrupted = 1; };
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)  // not under nohup
+        sigaction(SIGHUP, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);  // results must reach --json even when nobody reads the table
 }
 
@@ -180,33 +134,95 @@ std::string ChildResult::sentence() const {
     return "";
 }
 
-ChildResult run_child(const std::vector<std::string>& words, Environment& environment,
-                      double timeout_seconds) {
-    ChildResult result;
+void File::reset(int number) {
+    if (number_ >= 0) close(number_);
+    number_ = number;
+}
+
+Child::Child(const std::vector<std::string>& words, Environment& environment) {
     const auto arguments = argument_pointers(words);
     const auto entries = environment.pointers();
     Pipe output;
     Pipe errors;
     Pipe failure;
-    const pid_t child = fork();
-    if (child < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
-    if (child == 0) {
-        std::signal(SIGPIPE, SIG_DFL);
-        become(arguments.data(), entries.data(), output.write.get(), errors.write.get(), failure.write.get());
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
+    if (pid_ == 0)
+        become(arguments.data(), entries.data(), parent, output.write.get(), errors.write.get(),
+               failure.write.get());
+    start_ = Clock::now();
+    setpgid(pid_, pid_);  // in both, so that the group is there whoever runs first
+    pidfd_.reset(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    for (auto [pipe, ours] : {std::pair{&output, &output_}, std::pair{&errors, &errors_}}) {
+        ours->reset(pipe->read.release());
+        fcntl(ours->get(), F_SETFL, O_NONBLOCK);
+        fcntl(ours->get(), F_SETPIPE_SZ, kPipeBytes);
+        pipe->write.reset();
     }
-    setpgid(child, child);  // in both, so that the group is there whoever runs first
-    Watch watch(child, output.read.get(), errors.read.get(), timeout_seconds);
-    output.write.reset();
-    errors.write.reset();
     failure.write.reset();
     int error = 0;
-    const bool failed = read(failure.read.get(), &error, sizeof error) == sizeof error;
-    watch.wait(result);
-    if (failed) {
-        result.end = ChildResult::End::not_started;
-        result.code = error;
+    if (::read(failure.read.get(), &error, sizeof error) == sizeof error) start_error_ = error;
+}
+
+Child::~Child() {
+    if (ended_) return;
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+}
+
+void Child::signal(int number) const {
+    if (!ended_) kill(-pid_, number);
+}
+
+void Child::wait_for_news() const {
+    std::array<pollfd, 3> files{
+        {{output_.get(), POLLIN, 0}, {errors_.get(), POLLIN, 0}, {pidfd_.get(), POLLIN, 0}}};
+    poll(files.data(), files.size(), pidfd_.get() >= 0 ? kPollMilliseconds : kNoPidfdMilliseconds);
+}
+
+void Child::read() {
+    if (output_.get() >= 0 && !drain(output_.get(), result_.output)) output_.reset();
+    if (errors_.get() >= 0 && !drain(errors_.get(), result_.errors)) errors_.reset();
+}
+
+bool Child::ended() {
+    if (ended_) return true;
+    siginfo_t information{};
+    const int error = waitid(P_PID, static_cast<id_t>(pid_), &information, WEXITED | WNOHANG | WNOWAIT);
+    if (error == 0 && information.si_pid == pid_) reap();
+    return ended_;
+}
+
+void Child::reap() {
+    result_.wall_seconds = seconds_since(start_);
+    read();  // a grandchild may hold the pipes open: what is there now is all we wait for
+    kill(-pid_, SIGKILL);
+    ended_ = true;
+    rusage usage{};
+    int status = 0;
+    wait4(pid_, &status, 0, &usage);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    result_.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    result_.max_rss_bytes = 1024.0 * static_cast<double>(usage.ru_maxrss);
+    result_.end = WIFSIGNALED(status) ? ChildResult::End::signalled : ChildResult::End::exited;
+    result_.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    if (start_error_ == 0) return;
+    result_.end = ChildResult::End::not_started;
+    result_.code = start_error_;
+}
+
+ChildResult run_to_end(Child& child, double timeout_seconds) {
+    Deadline deadline(child, timeout_seconds);
+    while (!child.ended()) {
+        child.wait_for_news();
+        child.read();
+        deadline.look();
     }
-    return result;
+    deadline.correct(child.result());
+    return std::move(child.result());
 }
 
 }  // namespace corun::tools

@@ -10,9 +10,11 @@
 #include <regex>
 
 #include "shim/options.h"
+#include "tools/alternate.h"
 #include "tools/commands.h"
 #include "tools/compare_output.h"
 #include "tools/comparison.h"
+#include "tools/measure.h"
 
 namespace corun::tools {
 namespace {
@@ -20,23 +22,26 @@ namespace {
 constexpr int kMostRounds = 32;
 constexpr int kBelowFloor = 3;
 constexpr int kUndecided = 4;
-constexpr int kInterrupted = 130;
-constexpr std::size_t kTailLines = 15;
 
 constexpr char kFooter[] =
-    "Settings run in turn, A B C and then C B A, so that a drift of the machine falls on all alike. Ratios "
-    "are\n"
-    "geometric means over the pairs of one round; above 1 the setting is faster than plain.\n\n"
-    "--also 'NAME=[@corun] [VAR=VALUE...] [-- ARG...]' adds a setting: variables for its environment, words "
-    "to\n"
-    "append to the command (from the first word that begins with '-'), @corun to run it under corun. Words "
-    "are\n"
-    "split and quoted as in the shell. Without @corun a setting runs plain. Examples:\n"
-    "  --also 'one thread=OMP_NUM_THREADS=1'      --also 'grid 1,2=--intra 1 --inter 2'\n"
-    "  --also 's1=@corun CORUN_POLICY=s1'         --also 'again='   (plain once more: shows the noise)\n\n"
-    "Exit code: 0 surely at or above the floor, 3 surely below it, 4 undecided, 1 a run failed, 2 wrong "
-    "command\n"
-    "line, 130 interrupted. What was measured is printed and written to --json in every case.";
+    R"(Settings run in turn, A B C and then C B A, so that a drift of the machine falls on all alike. Ratios
+are geometric means over the pairs of one round; above 1 the setting is faster than plain.
+
+--also 'NAME=[@corun] [VAR=VALUE...] [-- ARG...]' adds a setting: variables for its environment, words
+to append to the command (from the first word that begins with '-'), @corun to run it under corun.
+Words are split and quoted as in the shell. Without @corun a setting runs plain. Examples:
+  --also 'one thread=OMP_NUM_THREADS=1'      --also 'grid 1,2=--intra 1 --inter 2'
+  --also 's1=@corun CORUN_POLICY=s1'         --also 'again='   (plain once more: shows the noise)
+
+--alternate is for programs that run long and print the metric again and again (flush each line), as
+training does each step. Each is started once, runs alone for its warm-up and is stopped (SIGSTOP); in
+the rounds each in turn is continued for one slot. A value is the mean of all that --metric finds in a
+slot, on stdout and stderr, without the first two: their step was stopped. The programs must not end
+before the comparison, which ends them (SIGTERM). Example:
+  corun compare --alternate -n 8 --metric 'step_ms=([0-9.]+)' -- python train.py
+
+Exit code: 0 surely at or above the floor, 3 surely below it, 4 undecided, 1 a run failed, 2 wrong
+command line, 130 interrupted. What was measured is printed and written to --json in every case.)";
 
 struct CompareArguments {
     int pairs = 0;
@@ -44,6 +49,8 @@ struct CompareArguments {
     int warmup = 0;
     double floor = 0.97;
     double timeout = 0;
+    bool alternate = false;
+    AlternateTimes times;
     std::string metric;
     std::string json;
     std::string library;
@@ -51,44 +58,20 @@ struct CompareArguments {
     Words ignored;
 };
 
-/// Why the comparison ended before it was decided.
-struct Stopped {
-    std::string reason;
-    int code = kError;
-};
-
-std::string tail_of(const std::string& text, const char* title) {
-    if (text.empty()) return "";
-    constexpr auto none = std::string::npos;
-    std::size_t cut = text.size() - (text.back() == '\n' ? 1 : 0);
-    for (std::size_t lines = 0; lines < kTailLines && cut != none; ++lines)
-        cut = cut == 0 ? none : text.rfind('\n', cut - 1);
-    const std::size_t start = cut == none ? 0 : cut + 1;
-    return fmt::format("--- end of its {} ---\n{}{}", title, text.substr(start),
-                       text.back() == '\n' ? "" : "\n");
-}
-
-[[noreturn]] void stop_at(const Setting& setting, const ChildResult& result, const std::string& what) {
-    if (result.end == ChildResult::End::interrupted) throw Stopped{"interrupted", kInterrupted};
-    fmt::print(stderr, "corun compare: the program ({}) {}\n{}{}", setting.name, what,
-               tail_of(result.output, "stdout"), tail_of(result.errors, "stderr"));
-    throw Stopped{fmt::format("{}: {}", setting.name, what), kError};
-}
-
 /// Runs the rounds and keeps what they give.
 class Comparer {
   public:
-    Comparer(const CompareArguments& arguments, Comparison& comparison, std::filesystem::path library)
+    Comparer(const CompareArguments& arguments, Comparison& comparison)
         : arguments_(arguments),
           comparison_(comparison),
-          library_(std::move(library)),
           looks_(looks(arguments.pairs > 0 ? arguments.pairs : arguments.least,
                        arguments.pairs > 0 ? arguments.pairs : std::max(kMostRounds, arguments.least))),
           progress_(comparison.series.size(), arguments.warmup, looks_.front(), looks_.back()) {}
 
-    void run() {
+    void run(Measurer& measurer) {
+        measurer.prepare(progress_);
         for (int round = 1 - arguments_.warmup; round <= looks_.back(); ++round) {
-            run_round(round);
+            run_round(measurer, round);
             if (round < 1) continue;
             decide(round);
             save();
@@ -104,39 +87,24 @@ class Comparer {
     }
 
   private:
-    void run_round(int round) {
+    void run_round(Measurer& measurer, int round) {
         const std::size_t count = comparison_.series.size();
-        for (std::size_t i = 0; i < count; ++i)
-            run_once(comparison_.series[round % 2 != 0 ? i : count - 1 - i], round);
-    }
-
-    void run_once(Series& series, int round) {
-        progress_.begin_run(series.setting.name, round);
-        std::vector<std::string> words = comparison_.command;
-        words.insert(words.end(), series.setting.arguments.begin(), series.setting.arguments.end());
-        Environment environment = environment_for(series.setting, library_);
-        const ChildResult result = run_child(words, environment, arguments_.timeout);
-        if (!result.good()) progress_.clear(), stop_at(series.setting, result, result.sentence());
-        const double value = metric_of(series.setting, result);
-        progress_.end_run(series.setting.name, round, value, result.wall_seconds);
-        if (interrupted()) throw Stopped{"interrupted", kInterrupted};
-        if (round < 1) return;
-        series.values.push_back(value);
-        series.wall_seconds.push_back(result.wall_seconds);
-        series.cpu_seconds.push_back(result.cpu_seconds);
-        series.max_rss_bytes.push_back(result.max_rss_bytes);
-    }
-
-    double metric_of(const Setting& setting, const ChildResult& result) const {
-        if (arguments_.metric.empty()) return result.wall_seconds;
-        auto value = find_metric(result.output, arguments_.metric);
-        if (!value) value = find_metric(result.errors, arguments_.metric);
-        if (!value || !(*value > 0)) {
-            progress_.clear();
-            stop_at(setting, result,
-                    fmt::format("printed no positive number that --metric '{}' finds", arguments_.metric));
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t index = round % 2 != 0 ? i : count - 1 - i;
+            Series& series = comparison_.series[index];
+            progress_.begin_run(series.setting.name, round);
+            const Sample sample = measurer.measure(index);
+            progress_.end_run(series.setting.name, round, sample.value, sample.wall_seconds);
+            stop_if_interrupted();
+            if (round > 0) keep(series, sample);
         }
-        return *value;
+    }
+
+    static void keep(Series& series, const Sample& sample) {
+        series.values.push_back(sample.value);
+        series.wall_seconds.push_back(sample.wall_seconds);
+        series.cpu_seconds.push_back(sample.cpu_seconds);
+        series.max_rss_bytes.push_back(sample.max_rss_bytes);
     }
 
     // With a fixed number of pairs there is one look, at the end; else only the rounds of the plan are looks.
@@ -152,7 +120,6 @@ class Comparer {
 
     const CompareArguments& arguments_;
     Comparison& comparison_;
-    std::filesystem::path library_;
     std::vector<int> looks_;
     Progress progress_;
 };
@@ -193,12 +160,15 @@ void check_variables(const Setting& setting) {
 Comparison prepare(const CompareArguments& arguments, const Words& program) {
     if (program.empty())
         throw UsageError("there is no program to run: corun compare [options] -- command...");
+    if (arguments.alternate && arguments.metric.empty())
+        throw UsageError("--alternate needs --metric: what the programs print again and again");
     check_metric(arguments.metric);
     Comparison comparison;
     comparison.command = program;
     comparison.metric = arguments.metric;
     comparison.floor = arguments.floor;
     comparison.warmup = arguments.warmup;
+    if (arguments.alternate) comparison.alternate = arguments.times;
     comparison.series.push_back({{"plain", false, {}, {}}, {}, {}, {}, {}});
     comparison.series.push_back({{"corun", true, {}, {}}, {}, {}, {}, {}});
     for (const std::string& text : arguments.also) {
@@ -224,6 +194,25 @@ int exit_code(const Comparison& comparison) {
     return kUndecided;
 }
 
+// Ends every program that is left before it returns.
+std::string run_rounds(const CompareArguments& arguments, Comparison& comparison, Comparer& comparer,
+                       const std::filesystem::path& library, int& code) {
+    std::unique_ptr<Measurer> measurer;
+    if (comparison.alternate)
+        measurer = std::make_unique<Alternation>(comparison, library);
+    else
+        measurer = std::make_unique<WholeRuns>(comparison, library, arguments.timeout);
+    try {
+        comparer.run(*measurer);
+    } catch (const Stopped& stopped) {
+        comparison.error = stopped.reason;
+        code = stopped.code;
+        return stopped.detail;
+    }
+    code = exit_code(comparison);
+    return "";
+}
+
 int compare(const CompareArguments& arguments, const Words& program) {
     Comparison comparison = prepare(arguments, program);
     const auto library = find_library(arguments.library);
@@ -233,24 +222,39 @@ int compare(const CompareArguments& arguments, const Words& program) {
     read_options(environ, ours,
                  [](const char* sentence) { fmt::print(stderr, "corun compare: {}\n", sentence); });
     comparison.started = time_text();
-    Comparer comparer(arguments, comparison, library);
+    Comparer comparer(arguments, comparison);
     comparer.save();  // so that a path that cannot be written is known before the first run
     comparison.before = look_at_machine();
     fmt::print(stderr, "corun compare: {}\n", comparison.before.sentence(usable_cpus()));
     catch_interrupts();
     int code = 0;
-    try {
-        comparer.run();
-        code = exit_code(comparison);
-    } catch (const Stopped& stopped) {
-        comparison.error = stopped.reason;
-        code = stopped.code;
-    }
+    const std::string detail = run_rounds(arguments, comparison, comparer, library, code);
     comparer.clear_progress();
+    fmt::print(stderr, "{}", detail);
     comparer.save();
     fmt::print("{}", table_of(comparison));
     if (!comparison.error.empty()) fmt::print("Stopped early: {}.\n", comparison.error);
     return code;
+}
+
+}  // namespace
+
+namespace {
+
+void add_alternate(CLI::App& app, CompareArguments& arguments) {
+    CLI::Option* alternate =
+        app.add_flag("--alternate", arguments.alternate,
+                     "start each program once and stop it while the others run, see below; needs --metric");
+    const auto add = [&](const char* name, double& seconds, double least, const char* help) {
+        app.add_option(name, seconds, help)
+            ->type_name("SECONDS")
+            ->check(CLI::Range(least, 1e6))
+            ->needs(alternate);
+    };
+    add("--slot", arguments.times.slot, 0.05, "how long each then runs in turn [5]");
+    add("--warm", arguments.times.warm, 0, "how long a program under corun runs first [60]");
+    add("--warm-plain", arguments.times.warm_plain, 0, "how long any other program runs first [8]");
+    alternate->excludes(app.get_option("--timeout"));
 }
 
 }  // namespace
@@ -287,6 +291,7 @@ Subcommand add_compare(CLI::App& parent) {
     app->add_option("--library", arguments->library,
                     "libcorun.so to preload instead of the one beside this command")
         ->type_name("PATH");
+    add_alternate(*app, *arguments);
     app->add_option("command", arguments->ignored, "the program and its arguments");
     app->footer(kFooter);
     return {app, true, [arguments](const Words& program) { return compare(*arguments, program); }};

@@ -20,12 +20,6 @@ using nlohmann::ordered_json;
 
 constexpr int kBar = 20;
 
-std::string duration_text(double seconds) {
-    if (seconds < 90) return fmt::format("{:.0f} s", seconds);
-    if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
-    return fmt::format("{:.1f} h", seconds / 3600);
-}
-
 std::string span_text(const Interval& interval, int digits) {
     if (std::isnan(interval.low)) return "-";
     return fmt::format("{:.{}f} - {:.{}f}", interval.low, digits, interval.high, digits);
@@ -58,6 +52,16 @@ const char* verdict_word(Verdict verdict) {
     return "";
 }
 
+void add_alternate(ordered_json& result, const Series& one) {
+    if (one.setting.under_corun) {
+        const auto status = ordered_json::parse(one.status, nullptr, false);  // another process wrote it
+        result["status"] = status.is_object() ? status : ordered_json(nullptr);
+    }
+    if (one.first_seconds <= 0) return;
+    result["first_seconds"] = one.first_seconds;
+    result["first_mean"] = number(one.first_mean);
+}
+
 ordered_json series_json(const Comparison& comparison, const Series& one) {
     ordered_json result;
     result["name"] = one.setting.name;
@@ -73,6 +77,7 @@ ordered_json series_json(const Comparison& comparison, const Series& one) {
     result["wall_seconds"] = one.wall_seconds;
     result["cpu_seconds"] = one.cpu_seconds;
     result["max_rss_bytes"] = one.max_rss_bytes;
+    if (comparison.alternate) add_alternate(result, one);
     return result;
 }
 
@@ -110,6 +115,12 @@ std::string conclusion_of(const Comparison& comparison) {
 }
 
 }  // namespace
+
+std::string duration_text(double seconds) {
+    if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+    if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
+    return fmt::format("{:.1f} h", seconds / 3600);
+}
 
 Progress::Progress(std::size_t settings, int warmup, int least_rounds, int most_rounds)
     : settings_(settings),
@@ -152,6 +163,14 @@ void Progress::end_run(const std::string& setting, int round, double value, doub
                digits_for(value), seconds, time_left());
 }
 
+void Progress::say(const std::string& what) const {
+    if (terminal_)
+        fmt::print(stderr, "\r\033[K[{:-<{}}] {}", "", kBar, what);
+    else
+        fmt::print(stderr, "corun compare: {}\n", what);
+    std::fflush(stderr);
+}
+
 void Progress::clear() const {
     if (terminal_) fmt::print(stderr, "\r\033[K");
 }
@@ -187,6 +206,9 @@ ordered_json json_of(const Comparison& comparison) {
                       {"load_end", comparison.load_end},
                       {"busy", comparison.before.busy},
                       {"steal", comparison.before.steal}};
+    if (const auto& times = comparison.alternate)
+        result["alternate"] = {
+            {"slot", times->slot}, {"warm", times->warm}, {"warm_plain", times->warm_plain}};
     result["warmup"] = comparison.warmup;
     result["rounds"] = comparison.rounds();
     result["floor"] = comparison.floor;

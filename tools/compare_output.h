@@ -16,6 +16,7 @@ class Progress {
     Progress(std::size_t settings, int warmup, int least_rounds, int most_rounds);
     void begin_run(const std::string& setting, int round);  ///< rounds from 1; 0 and below: warm-up
     void end_run(const std::string& setting, int round, double value, double seconds);
+    void say(const std::string& what) const;  ///< in place of a run
     void clear() const;
 
   private:
@@ -29,6 +30,7 @@ class Progress {
     double seconds_ = 0;
 };
 
+[[nodiscard]] std::string duration_text(double seconds);  ///< as 80 s, 12 min, 1.5 h
 [[nodiscard]] std::string table_of(const Comparison& comparison);
 [[nodiscard]] nlohmann::ordered_json json_of(const Comparison& comparison);
 

@@ -5,6 +5,8 @@
 #include <wordexp.h>
 
 #include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <regex>
 #include <sstream>
 
@@ -35,6 +37,13 @@ bool is_assignment(const std::string& word) {
     for (char c : word.substr(0, equals))
         if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') return false;
     return true;
+}
+
+std::optional<double> number_in(const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end != '\0') return std::nullopt;
+    return value;
 }
 
 }  // namespace
@@ -75,6 +84,16 @@ Environment environment_for(const Setting& setting, const std::filesystem::path&
     return environment;
 }
 
+std::vector<double> find_metrics(std::string line, const std::regex& pattern) {
+    if (line.size() > kLongestLine) line.resize(kLongestLine);
+    std::vector<double> values;
+    for (std::sregex_iterator match(line.begin(), line.end(), pattern), end; match != end; ++match) {
+        const auto value = number_in((*match)[1].str());
+        if (value && std::isfinite(*value) && *value > 0) values.push_back(*value);
+    }
+    return values;
+}
+
 std::optional<double> find_metric(const std::string& output, const std::string& pattern) {
     const std::regex expression(pattern);
     std::istringstream lines(output);
@@ -83,10 +102,7 @@ std::optional<double> find_metric(const std::string& output, const std::string& 
         if (line.size() > kLongestLine) line.resize(kLongestLine);
         std::smatch match;
         if (!std::regex_search(line, match, expression) || match.size() < 2) continue;
-        const std::string text = match[1].str();
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        if (end != text.c_str() && *end == '\0') return value;
+        if (const auto value = number_in(match[1].str())) return value;
     }
     return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,9 @@ struct Setting {
 /// The number in the first group of the first line of `output` that `pattern` matches.
 [[nodiscard]] std::optional<double> find_metric(const std::string& output, const std::string& pattern);
 
+/// All positive numbers in the first group of what `pattern` matches in one line, in their order.
+[[nodiscard]] std::vector<double> find_metrics(std::string line, const std::regex& pattern);
+
 /// What one setting gave; the i-th entries of all settings are from the same round.
 struct Series {
     Setting setting;
@@ -39,6 +43,17 @@ struct Series {
     std::vector<double> wall_seconds;
     std::vector<double> cpu_seconds;
     std::vector<double> max_rss_bytes;
+    // Of a comparison of programs that alternate:
+    std::string status = {};   ///< the last JSON on the control page; empty: none
+    double first_seconds = 0;  ///< how long its first minute was measured; 0: not at all
+    double first_mean = 0;     ///< mean of the metric in it
+};
+
+/// How long programs that alternate run, in seconds.
+struct AlternateTimes {
+    double slot = 5;
+    double warm = 60;       ///< at first, under corun
+    double warm_plain = 8;  ///< at first, the others
 };
 
 struct Decision {
@@ -50,7 +65,8 @@ struct Decision {
 
 struct Comparison {
     std::vector<std::string> command;
-    std::string metric;  ///< pattern; empty: wall time
+    std::string metric;                       ///< pattern; empty: wall time
+    std::optional<AlternateTimes> alternate;  ///< set: each program is started once
     double floor = 0.97;
     int warmup = 0;
     std::string started;

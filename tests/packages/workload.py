@@ -6,7 +6,8 @@
 
 By default it trains for --warmup seconds, then measures for --measure seconds.
 With --steps it trains exactly that many steps and measures all but the first of
-each model. Without --intra and --inter it runs at TensorFlow's defaults.
+each model. With --measure 0 it trains until it is ended, and --every-step prints
+each step's time when it is over. Without --intra and --inter it runs at TensorFlow's defaults.
 
 `mixed` trains two models in turn in one process, changing every 4 seconds (with
 --steps every 10 steps). Its figures are geometric means over the two models, so
@@ -14,6 +15,7 @@ that both matter equally; each model's own mean is printed too.
 """
 
 import argparse
+import collections
 import importlib
 import json
 import math
@@ -49,16 +51,22 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="train so many steps")
     parser.add_argument("--warmup", type=float, default=5.0, metavar="SECONDS")
     parser.add_argument("--measure", type=float, default=15.0, metavar="SECONDS")
+    parser.add_argument(
+        "--every-step", action="store_true", help="print step_ms=... at each step"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--losses", type=Path, metavar="FILE", help="write each step's loss as JSON"
     )
     options = parser.parse_args(arguments)
+    options.measure = options.measure or math.inf
     models = len(MODELS[options.name])
     if options.losses and not options.steps:
         parser.error("--losses needs --steps")
     if models > 1 and not options.steps and options.measure < models * PHASE_SECONDS:
-        parser.error(f"{options.name} needs --measure {models * PHASE_SECONDS:g} or more")
+        parser.error(
+            f"{options.name} needs --measure {models * PHASE_SECONDS:g} or more"
+        )
     if options.steps and options.steps < (models - 1) * PHASE_STEPS + 2:
         parser.error("too few --steps to measure one")
     return options
@@ -85,18 +93,58 @@ class Training:
             sys.exit(f"{self.model}, step {len(self.losses)}: the loss is {loss}")
 
 
-def train_for(trainings: list[Training], seconds: float, origin: float) -> None:
+class StepPrinter:
+    """Prints each step's time when it is over, but for a model's first, which traces.
+
+    Of several models only the last one's steps give a line: the geometric mean of
+    that step and of each other model's mean in the phases just before. Phases that
+    do not follow each other (the process was stopped) are not brought together.
+    """
+
+    def __init__(self, models: int) -> None:
+        self.models = models
+        self.phase = -1
+        self.seconds: list[float] = []
+        self.before: collections.deque[float] = collections.deque(maxlen=models - 1)
+
+    def __call__(self, phase: int, training: Training) -> None:
+        if len(training.seconds) == 1:
+            return
+        if phase != self.phase:
+            if phase != self.phase + 1:
+                self.before.clear()
+            elif self.seconds:
+                self.before.append(statistics.fmean(self.seconds))
+            self.phase, self.seconds = phase, []
+        self.seconds.append(training.seconds[-1])
+        whole = len(self.before) == self.models - 1
+        if whole and phase % self.models == self.models - 1:
+            mean = milliseconds([*self.before, training.seconds[-1]])
+            print(f"step_ms={mean}", flush=True)
+
+
+AfterStep = Callable[[int, Training], None]
+
+
+def train_for(
+    trainings: list[Training], seconds: float, origin: float, after_step: AfterStep
+) -> None:
     """Trains until the seconds are over, the models in turn from the origin on."""
     end = time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:
         phase = int((now - origin) / PHASE_SECONDS)
         trainings[phase % len(trainings)].run_one()
+        after_step(phase, trainings[phase % len(trainings)])
 
 
-def train_steps(trainings: list[Training], steps: int) -> None:
+def train_steps(
+    trainings: list[Training], steps: int, after_step: AfterStep
+) -> None:
     """Trains exactly so many steps, the models in turn."""
     for step in range(steps):
-        trainings[step // PHASE_STEPS % len(trainings)].run_one()
+        phase = step // PHASE_STEPS
+        trainings[phase % len(trainings)].run_one()
+        after_step(phase, trainings[phase % len(trainings)])
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -137,14 +185,15 @@ def main() -> None:
         module = importlib.import_module(f"workloads.{model}")
         trainings.append(Training(model, module.make_step(options.seed)))
 
+    after_step = StepPrinter(len(trainings)) if options.every_step else lambda *_: None
     if options.steps:
-        train_steps(trainings, options.steps)
+        train_steps(trainings, options.steps, after_step)
         measured = [t.seconds[1:] for t in trainings]
     else:
         origin = time.perf_counter()
-        train_for(trainings, options.warmup, origin)
+        train_for(trainings, options.warmup, origin, after_step)
         warm = [len(t.seconds) for t in trainings]
-        train_for(trainings, options.measure, origin)
+        train_for(trainings, options.measure, origin, after_step)
         measured = [t.seconds[n:] for t, n in zip(trainings, warm, strict=True)]
     if not all(measured):
         sys.exit("no step was measured: --measure is too short")

@@ -402,6 +402,142 @@ def start_time(pid: int) -> int:
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
+def gone(pid: int, seconds: float = 5) -> bool:
+    """Whether the process has ended by then; what nobody has waited for yet has ended too."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class Alternate(unittest.TestCase):
+    """Each program is started once and stopped while the others run."""
+
+    PROGRAM = ("import os, sys, time\n"
+               "fast = 2 if 'libcorun' in os.environ.get('LD_PRELOAD', '') else 1\n"
+               "open(sys.argv[1], 'a').write(f'{os.getpid()} ')\n"
+               "last = time.monotonic()\n"
+               "for i in range(int(sys.argv[2])):\n"
+               "    time.sleep(0.01)\n"
+               "    now = time.monotonic()\n"
+               "    gap, last = now - last, now\n"
+               "    print(f'step {i} ms={1000 if gap > 0.5 else 10 / fast} gap={gap}', flush=True)\n")
+    TIMES = ("--alternate", "--slot", "0.4", "--warm", "0.3", "--warm-plain", "0.2")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.pids, self.json = f"{folder.name}/pids", f"{folder.name}/out.json"
+
+    def words(self, steps: int = 1_000_000) -> tuple[str, ...]:
+        return (*self.TIMES, "--json", self.json, "--metric", "ms=([0-9.]+)", "--", sys.executable, "-c", self.PROGRAM,
+                self.pids, str(steps))
+
+    def saved(self) -> dict:
+        return json.loads(pathlib.Path(self.json).read_text())
+
+    def assert_all_gone(self, programs: int):
+        pids = pathlib.Path(self.pids).read_text().split()
+        self.assertEqual(len(pids), programs)
+        for pid in pids:
+            self.assertTrue(gone(int(pid)), pid)
+
+    def test_values_are_means_of_slots_without_the_stopped_step(self):
+        result = compare("-n", "2", "--also", "again=", *self.words())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        saved = self.saved()
+        self.assertEqual(saved["alternate"], {"slot": 0.4, "warm": 0.3, "warm_plain": 0.2})
+        self.assertEqual([one["values"] for one in saved["settings"]], [[10] * 2, [5] * 2, [10] * 2])
+        for one in saved["settings"]:
+            self.assertTrue(all(0.4 <= seconds < 5 for seconds in one["wall_seconds"]))
+            self.assertTrue(all(size > 1e6 for size in one["max_rss_bytes"]))
+            self.assertEqual("status" in one, one["under_corun"])
+        self.assertIn("2 rounds of 3 settings", result.stdout)
+        self.assertIn("round 2, again", result.stderr)
+        self.assert_all_gone(3)
+
+    def test_all_matches_count_and_the_status_of_a_descendant_is_kept(self):
+        program = (
+            "import os, mmap, struct, sys, time\n"
+            "if 'libcorun' in os.environ.get('LD_PRELOAD', ''):\n"
+            "    started = int(open('/proc/self/stat').read().rpartition(')')[2].split()[19])\n"
+            "    path = f'/dev/shm/corun-{os.geteuid()}-{os.getpid()}'\n"
+            "    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)\n"
+            "    os.ftruncate(file, 4096)\n"
+            "    page = mmap.mmap(file, 4096)\n"
+            f"    page[:36] = struct.pack('<QIiQIII', {FakeProcess.MAGIC}, 1, os.getpid(), started, 0, 0, 2)\n"
+            "    page[36:55] = b'{\"arm\":\"uniform-1\"}'\n"
+            "    open(sys.argv[1], 'w').write(path)\n"
+            "while True:\n"
+            "    time.sleep(0.01)\n"
+            "    print('ms=1 ms=2', flush=True)\n"
+            "    print('ms=3', file=sys.stderr, flush=True)\n")
+        result = compare("-n", "1", *self.TIMES, "--json", self.json, "--metric", "ms=([0-9])", "--", "sh", "-c",
+                         '"$@"; :', "sh", sys.executable, "-c", program, self.pids)
+        page = pathlib.Path(pathlib.Path(self.pids).read_text())
+        page.unlink()
+        self.assertEqual(result.returncode, 4, result.stderr)
+        plain, under = self.saved()["settings"]
+        self.assertEqual(under["status"], {"arm": "uniform-1"})
+        self.assertNotIn("status", plain)
+        for one in (plain, under):
+            self.assertAlmostEqual(one["values"][0], 2, delta=0.4)
+
+    def test_a_program_that_ends_early(self):
+        result = compare("-n", "50", *self.words(steps=60))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("ended before the comparison did: give it more steps", self.saved()["error"])
+        self.assertIn("Stopped early", result.stdout)
+        self.assertIn("step 59", result.stderr)
+        self.assert_all_gone(2)
+
+    def test_a_program_that_fails(self):
+        result = compare("-n", "50", *self.TIMES, "--metric", "ms=([0-9])", "--", "sh", "-c", "echo oh; exit 3")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("ended with exit code 3 before the comparison did", result.stderr)
+        self.assertIn("oh\n", result.stderr)
+
+    def test_a_slot_with_too_few_values(self):
+        result = compare("-n", "1", *self.TIMES, "--metric", "ms=([0-9])", "--", "sh", "-c",
+                         "while sleep 0.15; do echo ms=1; done")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("print more often or take longer slots", result.stderr)
+
+    def interrupted(self, number: int) -> subprocess.Popen:
+        process = subprocess.Popen([CORUN, "compare", "--library", LIBRARY, "-n", "50", *self.words()],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if "round 1, corun" in line:
+                break
+        process.send_signal(number)
+        process.communicate(timeout=20)
+        return process
+
+    def test_an_interrupt_leaves_nothing_behind(self):
+        self.assertEqual(self.interrupted(signal.SIGINT).returncode, 130)
+        saved = self.saved()
+        self.assertEqual(saved["error"], "interrupted")
+        self.assertGreaterEqual(len(saved["settings"][0]["values"]), 1)
+        self.assert_all_gone(2)
+
+    def test_a_kill_leaves_nothing_behind(self):
+        self.interrupted(signal.SIGKILL)
+        self.assert_all_gone(2)
+
+    def test_mistakes_on_the_command_line(self):
+        for words in (("--alternate", "--", "true"), ("--slot", "3", "--metric", "(a)", "--", "true"),
+                      ("--alternate", "--timeout", "3", "--metric", "(a)", "--", "true"),
+                      ("--alternate", "--slot", "0", "--metric", "(a)", "--", "true")):
+            result = compare(*words)
+            self.assertEqual(result.returncode, 2, words)
+            self.assertIn("--help", result.stderr)
+
+
 class Ctl(unittest.TestCase):
     STATUS = json.dumps({"state": "guard", "arm": "uniform-1", "gain": 1.31, "evil": "\x1b[2J"}).encode() + b"\0"
 

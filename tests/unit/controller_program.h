@@ -41,6 +41,7 @@ struct Scenario {
     int budget = 2;
     std::size_t threads = 1;   ///< that dispatch ops side by side
     bool new_keys = false;     ///< no op key ever comes back
+    bool new_shapes = false;   ///< no shape does
     Noise noise{};
     double op_noise = 0.15;    ///< lognormal, of every op
     double dispatch = 2e-6;    ///< seconds between two ops of a thread
@@ -191,9 +192,10 @@ class Simulation {
         const FakeModel& fake = scenario_.models[model];
         auto& known = records_[model];
         if (known.size() < fake.ops.size()) known.resize(fake.ops.size());
-        if (known[op] && !scenario_.new_keys) return known[op];
+        if (known[op] && !scenario_.new_keys && !scenario_.new_shapes) return known[op];
         OpInfo info{"fake", fake.ops[op].kind, fake.ops[op].shapes, fake.name, fake.ops[op].elements, false};
         if (scenario_.new_keys) info.kind += std::to_string(++fresh_);
+        if (scenario_.new_shapes) info.shapes += std::to_string(++fresh_);
         return known[op] = shim_.resolve(info);
     }
 
@@ -227,9 +229,16 @@ class Simulation {
 
 // --- programs ------------------------------------------------------------------------------------
 
+inline Scenario one_model(FakeModel model) {
+    Scenario scenario;
+    scenario.models.push_back(std::move(model));
+    return scenario;
+}
+
 /// Many tiny ops in a loop inside the step; waking a second thread costs more than it brings. 20 ms a step.
 inline FakeModel lstm_like(int budget = 2, double scale = 1.0) {
-    FakeModel model{.name = "lstm"};
+    FakeModel model;
+    model.name = "lstm";
     Random random(11);
     std::uniform_real_distribution<double> uniform(0.5, 1.5);
     const auto add = [&](const std::string& kind, double serial, double parallel, double per_thread) {
@@ -249,7 +258,8 @@ inline FakeModel lstm_like(int budget = 2, double scale = 1.0) {
 
 /// Convolutions that want every CPU and small ops that do not care. 47 ms a step at scale 1.
 inline FakeModel resnet_like(int budget = 2, double scale = 1.0) {
-    FakeModel model{.name = "resnet"};
+    FakeModel model;
+    model.name = "resnet";
     Random random(23);
     std::uniform_real_distribution<double> uniform(0.5, 1.5);
     for (int i = 0; i < 60; ++i) {

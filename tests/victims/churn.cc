@@ -18,6 +18,8 @@ long resident_kib() {
 int main(int argc, char** argv) {
     const long threads = victim::number(argc, argv, 1, 5000);
     fake::Kernel shared("shared", "Shared");
+    fake::OpKernelContext none({});
+    fake::run(shared, none);  // while the source becomes active, other threads' ops are forwarded
     const auto life = [&] {
         fake::Kernel own("own", "Own");
         fake::OpKernelContext context({{2, 3}});

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops for SECONDS from THREADS threads; "begun" when the first are done. With EXIT_FROM_HANDLER, SIGTERM ends the
-// program by exit(), in the middle of whatever it does.
+// program by exit(), in the middle of whatever it does. KERNELS: how many there are; over 4,096 they are looked up anew
+// all the time.
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -23,12 +25,15 @@ int main(int argc, char** argv) {
     if (std::getenv("EXIT_FROM_HANDLER") != nullptr) std::signal(SIGTERM, leave);
     static std::atomic<bool> stop{false};
     static std::atomic<long> ops{0};
+    const char* many = std::getenv("KERNELS");
+    static auto& kernels = *new std::vector<std::unique_ptr<fake::Kernel>>;  // exit() may come at any moment
+    for (long i = 0; i < (many == nullptr ? 3 : std::strtol(many, nullptr, 10)); ++i)
+        kernels.push_back(std::make_unique<fake::Kernel>("k", "Kind" + std::to_string(i % 500)));
     const auto work = [] {
-        static fake::Kernel kernels[3]{{"a", "MatMul"}, {"b", "BiasAdd"}, {"c", "Relu"}};
         fake::OpKernelContext context({{2, 3}});
         while (!stop.load(std::memory_order_relaxed)) {
-            for (auto& kernel : kernels) fake::run(kernel, context);
-            ops.fetch_add(3, std::memory_order_relaxed);
+            for (auto& kernel : kernels) fake::run(*kernel, context);
+            ops.fetch_add(static_cast<long>(kernels.size()), std::memory_order_relaxed);
             victim::spin(2);
         }
     };

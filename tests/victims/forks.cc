@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork() in the middle. The child runs ops, prints what they see, and leaves by exit(), so that destructors run.
 //   once           between two ops
+//   outlive        the parent ends first
 //   inside         in the middle of an op, which both processes then end
 //   stress TIMES   while four other threads run ops, and get new ones to describe all the time
 //   exec PROGRAM   the child becomes PROGRAM
@@ -18,6 +19,8 @@ namespace {
 
 using fake::Kernel;
 using fake::OpKernelContext;
+
+const pid_t parent = getpid();
 
 int wait_for(pid_t child) {
     int status = 0;
@@ -44,6 +47,15 @@ void once() {
     tell("parent after");
 }
 
+// The parent ends first.
+void outlive() {
+    tell("parent");
+    if (fork() != 0) return;
+    while (getppid() == parent) usleep(10000);
+    usleep(100000);
+    tell("child");
+}
+
 void inside() {
     OpKernelContext context({{2, 3}});
     Kernel forker("forker", "Forker", [](OpKernelContext*) {
@@ -55,7 +67,6 @@ void inside() {
         CHECK(victim::limit() == before);
     });
     for (int i = 0; i < 20; ++i) victim::limit_inside();
-    const pid_t parent = getpid();
     fake::run(forker, context);
     CHECK(victim::limit() == victim::kUnlimited);
     tell(getpid() == parent ? "parent" : "child");
@@ -116,6 +127,7 @@ void exec(char* program) {
 int main(int argc, char** argv) {
     const std::string what = victim::argument(argc, argv, 1, "once");
     if (what == "once") once();
+    if (what == "outlive") outlive();
     if (what == "inside") inside();
     if (what == "stress") stress(victim::number(argc, argv, 2, 2000));
     if (what == "exec" && argc > 2) exec(argv[2]);

@@ -10,6 +10,9 @@ int main(int argc, char** argv) {
     const long threads = victim::number(argc, argv, 2, 1);
     const long rounds = victim::number(argc, argv, 3, 40);
     fake::Kernel kernel("eager", "MatMul");
+    fake::Kernel first("first", "First");  // while the source becomes active, other threads' ops are forwarded
+    fake::OpKernelContext none({});
+    fake::run(first, none);
     std::vector<std::thread> workers;
     for (long t = 0; t < threads; ++t) {
         workers.emplace_back([&, t] {

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include <csetjmp>
-#include <memory>
+#include <new>
 #include <stdexcept>
 
 #include "victim.h"
@@ -30,12 +30,6 @@ struct Witness {
     deep(levels - 1);
     victim::spin(0);
 }
-
-struct ThrowingEnd final : tensorflow::OpKernel {
-    ThrowingEnd() : OpKernel("end", "End") {}
-    ~ThrowingEnd() noexcept(false) override { throw std::runtime_error("end"); }
-    void Compute(OpKernelContext*) override {}
-};
 
 template <typename Action>
 void expect_exception(Action action) {
@@ -87,11 +81,15 @@ void async_exceptions(OpKernelContext& context) {
 }
 
 void pool_exceptions(OpKernelContext&) {
-    expect_exception([] { tsl::thread::ThreadPool(nullptr, {}, "throws", 4, true, nullptr); });
+    fake::at_pool_begin = [] { deep(0); };
+    expect_exception([] { tsl::thread::ThreadPool(nullptr, {}, "other", 4, true, nullptr); });
+    fake::at_pool_begin = nullptr;
 }
 
 void end_exceptions(OpKernelContext&) {
-    expect_exception([] { const ThrowingEnd kernel; });
+    fake::at_kernel_end = [] { deep(0); };
+    expect_exception([] { const Kernel kernel("end", "End"); });
+    fake::at_kernel_end = nullptr;
 }
 
 // An exception from an asked kernel: afterwards NumThreads() tells the truth.
@@ -154,22 +152,47 @@ void async_thread_exits(OpKernelContext&) {
 }
 
 jmp_buf back;
+int turn = 0;  // not on the stack: setjmp may lose what is
 
 void jumps(OpKernelContext& context) {
     Kernel jumper("j", "Jumper", [](OpKernelContext*) { std::longjmp(back, 1); });
-    for (volatile int i = 0; i < kTimes; i = i + 1) {
+    for (turn = 0; turn < kTimes; ++turn) {
         if (setjmp(back) == 0) fake::run(jumper, context);
-        else caught = caught + 1;
+        else ++caught;
         CHECK(victim::limit() == victim::kUnlimited);
     }
+}
+
+void end_jumps(OpKernelContext&) {
+    alignas(Kernel) static unsigned char room[sizeof(Kernel)];
+    fake::at_kernel_end = [] { std::longjmp(back, 1); };
+    for (turn = 0; turn < kTimes; ++turn) {
+        auto* kernel = new (room) Kernel("end", "End");
+        if (setjmp(back) == 0) kernel->~Kernel();
+        else ++caught;
+    }
+    fake::at_kernel_end = nullptr;
+}
+
+void pool_jumps(OpKernelContext&) {
+    for (turn = 0; turn < kTimes; ++turn) {
+        if (setjmp(back) == 0) {
+            fake::at_pool_begin = [] { std::longjmp(back, 1); };
+            alignas(tsl::thread::ThreadPool) static unsigned char room[sizeof(tsl::thread::ThreadPool)];
+            new (room) tsl::thread::ThreadPool(nullptr, {}, "other", 4, true, nullptr);
+        } else {
+            ++caught;
+        }
+    }
+    fake::at_pool_begin = nullptr;
 }
 
 void async_jumps(OpKernelContext& context) {
     AsyncKernel jumper("j", "AsyncJumper", [](OpKernelContext*) { std::longjmp(back, 1); });
     const std::function<void()> done = [] {};
-    for (volatile int i = 0; i < kTimes; i = i + 1) {
+    for (turn = 0; turn < kTimes; ++turn) {
         if (setjmp(back) == 0) fake::device().ComputeAsync(&jumper, &context, done);
-        else caught = caught + 1;
+        else ++caught;
     }
 }
 
@@ -178,7 +201,7 @@ void set_after_jump(OpKernelContext& context) {
     Kernel jumper("j", "Jumper", [](OpKernelContext*) { std::longjmp(back, 1); });
     Kernel plain("p", "Plain", [](OpKernelContext*) {});
     if (setjmp(back) == 0) fake::run(jumper, context);
-    else caught = caught + 1;
+    else ++caught;
     tensorflow::SetPerThreadMaxParallelism(1);
     fake::run(plain, context);
     CHECK(victim::limit() == 1);
@@ -194,6 +217,7 @@ constexpr Case kCases[]{
     {"async-exception", async_exceptions}, {"pool", pool_exceptions},    {"kernel-end", end_exceptions},
     {"asked", asked_exceptions},        {"pthread-exit", thread_exits},  {"async-pthread-exit", async_thread_exits},
     {"longjmp", jumps},                 {"async-longjmp", async_jumps},  {"set-after-longjmp", set_after_jump},
+    {"kernel-end-longjmp", end_jumps},  {"pool-longjmp", pool_jumps},
 };
 
 }  // namespace

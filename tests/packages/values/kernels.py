@@ -165,9 +165,7 @@ def order_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
     sizes = np.bincount(place[inverse])
     yield Case("sort", tf.sort, (values,), np.sort(values))
     yield Case("sort_rows", lambda x: tf.sort(x, axis=1), (rows,), np.sort(rows))
-    yield Case(
-        "argsort", lambda x: tf.argsort(x, stable=True), (values,), order
-    )
+    yield Case("argsort", lambda x: tf.argsort(x, stable=True), (values,), order)
     yield Case(
         "top_k",
         lambda x: tf.math.top_k(x, 7).values,
@@ -187,9 +185,7 @@ def order_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
         (values,),
         (uniques, place[inverse], sizes),
     )
-    yield Case(
-        "where", tf.where, (values % 3 == 0,), np.argwhere(values % 3 == 0)
-    )
+    yield Case("where", tf.where, (values % 3 == 0,), np.argwhere(values % 3 == 0))
     yield Case("where_2d", tf.where, (rows % 5 == 0,), np.argwhere(rows % 5 == 0))
     yield Case(
         "searchsorted",
@@ -255,9 +251,7 @@ def scatter_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
         (wide, np.sort(wide_index)),
         summed(np.sort(wide_index), wide, np.max(wide_index) + 1),
     )
-    yield Case(
-        "segment_max", tf.math.segment_max, (values, ascending)
-    )
+    yield Case("segment_max", tf.math.segment_max, (values, ascending))
     for name, reduce in (
         ("sum", tf.math.unsorted_segment_sum),
         ("max", tf.math.unsorted_segment_max),
@@ -352,33 +346,19 @@ def shape_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
         (a,),
         np.pad(a, pads, "reflect"),
     )
-    yield Case(
-        "reverse", lambda x: tf.reverse(x, (0, 2)), (a,), a[::-1, :, ::-1]
-    )
+    yield Case("reverse", lambda x: tf.reverse(x, (0, 2)), (a,), a[::-1, :, ::-1])
     yield Case("roll", lambda x: tf.roll(x, 7, 1), (a,), np.roll(a, 7, 1))
-    yield Case(
-        "slice", lambda x: x[2:9:3, ::-1, 5:], (a,), a[2:9:3, ::-1, 5:]
-    )
-    yield Case(
-        "stack", lambda x, y: tf.stack([x, y], 1), (a, b), np.stack([a, b], 1)
-    )
+    yield Case("slice", lambda x: x[2:9:3, ::-1, 5:], (a,), a[2:9:3, ::-1, 5:])
+    yield Case("stack", lambda x, y: tf.stack([x, y], 1), (a, b), np.stack([a, b], 1))
     yield Case("split", lambda x: tf.split(x, 4, 2), (a,), np.split(a, 4, 2))
-    yield Case(
-        "broadcast_add", lambda x, y: x + y[:1, :, :1], (a, b), a + b[:1, :, :1]
-    )
+    yield Case("broadcast_add", lambda x, y: x + y[:1, :, :1], (a, b), a + b[:1, :, :1])
     yield Case("multiply", tf.multiply, (a, b), a * b)
     yield Case("floor_divide", tf.math.floordiv, (a, b), a // b)
     yield Case("floor_modulo", tf.math.floormod, (a, b), a % b)
-    yield Case(
-        "select", lambda x, y: tf.where(x > y, x, y), (a, b), np.maximum(a, b)
-    )
-    yield Case(
-        "add_n", lambda x, y: tf.add_n([x, y, x, y]), (a, b), 2 * (a + b)
-    )
+    yield Case("select", lambda x, y: tf.where(x > y, x, y), (a, b), np.maximum(a, b))
+    yield Case("add_n", lambda x, y: tf.add_n([x, y, x, y]), (a, b), 2 * (a + b))
     yield Case("cast", lambda x: tf.cast(x, tf.float64), (a,), a.astype(np.float64))
-    yield Case(
-        "clip", lambda x: tf.clip_by_value(x, -7, 9), (a,), np.clip(a, -7, 9)
-    )
+    yield Case("clip", lambda x: tf.clip_by_value(x, -7, 9), (a,), np.clip(a, -7, 9))
     yield Case("relu", tf.nn.relu, (a.astype(np.float32),), np.maximum(a, 0))
     yield Case(
         "range", lambda x: tf.range(tf.size(x)), (a,), np.arange(n, dtype=np.int32)
@@ -459,7 +439,9 @@ def matrix_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
     )
     yield Case(
         "sparse_concat",
-        lambda x: tf.sparse.to_dense(tf.sparse.concat(1, [tf.sparse.from_dense(x)] * 2)),
+        lambda x: tf.sparse.to_dense(
+            tf.sparse.concat(1, [tf.sparse.from_dense(x)] * 2)
+        ),
         (wide,),
         np.concatenate([wide, wide], axis=1),
     )
@@ -523,7 +505,9 @@ def image_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
     )
     yield Case("conv2d_gradients", conv_gradients, (images, filters))
     yield Case(
-        "max_pool", lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), (images,),
+        "max_pool",
+        lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"),
+        (images,),
         blocks.max(axis=(2, 4)),
     )
     yield Case(
@@ -563,9 +547,7 @@ def image_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
         (images,),
         seen.transpose(0, 1, 2, 4, 5, 3).reshape(2, side - 2, side - 2, 72),
     )
-    yield Case(
-        "flip", tf.image.flip_left_right, (images,), images[:, :, ::-1]
-    )
+    yield Case("flip", tf.image.flip_left_right, (images,), images[:, :, ::-1])
     count = min(n // 10, 3000)
     corners = rng.integers(0, 200, (count, 2))
     sizes = rng.integers(1, 30, (count, 2))
@@ -602,7 +584,9 @@ def other_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
     total = int(lengths.sum())
     content = np.arange(total, dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
-    sums = np.array([s * c + c * (c - 1) // 2 for s, c in zip(starts, lengths)])
+    sums = np.array(
+        [s * c + c * (c - 1) // 2 for s, c in zip(starts, lengths, strict=True)]
+    )
     sets = rng.integers(0, 50, (max(n // 100, 2), 10)).astype(np.int32)
 
     def uniform(x):
@@ -624,7 +608,9 @@ def other_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
         lambda x: tf.random.experimental.stateless_shuffle(x, (5, 6)),
         (integers,),
     )
-    yield Case("as_string", tf.strings.as_string, (integers[: n // 10],), text.astype("S"))
+    yield Case(
+        "as_string", tf.strings.as_string, (integers[: n // 10],), text.astype("S")
+    )
     yield Case("to_number", tf.strings.to_number, (text,), integers[: n // 10])
     yield Case(
         "string_join",
@@ -632,13 +618,11 @@ def other_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
         (text,),
         np.array([f"{t}-{t}".encode() for t in text]),
     )
-    yield Case(
-        "string_length", tf.strings.length, (text,), np.char.str_len(text)
-    )
+    yield Case("string_length", tf.strings.length, (text,), np.char.str_len(text))
     yield Case(
         "string_hash", lambda x: tf.strings.to_hash_bucket_fast(x, 1 << 40), (text,)
     )
-    yield Case("string_split", lambda x: tf.strings.bytes_split(x), (text,))
+    yield Case("string_split", tf.strings.bytes_split, (text,))
     yield Case(
         "ragged_sum",
         lambda v, c: tf.reduce_sum(tf.RaggedTensor.from_row_lengths(v, c), axis=1),
@@ -647,7 +631,9 @@ def other_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
     )
     yield Case(
         "ragged_to_dense",
-        lambda v, c: tf.RaggedTensor.from_row_lengths(v, c).to_tensor(-1, shape=(None, 5)),
+        lambda v, c: tf.RaggedTensor.from_row_lengths(v, c).to_tensor(
+            -1, shape=(None, 5)
+        ),
         (content, lengths),
         np.where(np.arange(5) < lengths[:, None], starts[:, None] + np.arange(5), -1),
     )
@@ -669,7 +655,7 @@ def other_cases(rng: np.random.Generator, n: int) -> Iterator[Case]:
     yield Case("sets_size", lambda x: tf.sets.size(tf.sets.union(x, x)), (sets,))
     yield Case(
         "map_fn",
-        lambda x: tf.map_fn(lambda row: tf.reduce_sum(row), x[:50]),
+        lambda x: tf.map_fn(tf.reduce_sum, x[:50]),
         (sets,),
         sets[:50].sum(axis=1),
     )
@@ -712,6 +698,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    tf.get_logger().setLevel("ERROR")  # every case is traced anew, on purpose
     tf.config.threading.set_intra_op_parallelism_threads(INTRA)
     tf.config.threading.set_inter_op_parallelism_threads(INTER)
 

@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <stdexcept>
 
 namespace Eigen {
 template <typename Environment>
@@ -15,9 +14,9 @@ template class ThreadPoolTempl<tsl::thread::EigenEnvironment>;
 
 namespace tsl::thread {
 
-ThreadPool::ThreadPool(Env*, const ThreadOptions&, const std::string& name, int threads, bool, Eigen::Allocator*)
+ThreadPool::ThreadPool(Env*, const ThreadOptions&, const std::string&, int threads, bool, Eigen::Allocator*)
     : eigen_(nullptr) {
-    if (name == "throws") throw std::runtime_error("no pool");
+    if (fake::at_pool_begin != nullptr) fake::at_pool_begin();
     eigen_ = new Eigen::ThreadPoolTempl<EigenEnvironment>(threads);
 }
 
@@ -85,25 +84,32 @@ OpKernelContext::~OpKernelContext() {
 }
 
 OpKernel::OpKernel(std::string name, std::string type) : name_(std::move(name)), type_(std::move(type)) {}
-OpKernel::~OpKernel() = default;
+OpKernel::~OpKernel() noexcept(false) {
+    if (fake::at_kernel_end != nullptr) fake::at_kernel_end();
+}
 
 #ifndef FAKE_WITHOUT_TRACE
 std::string OpKernel::TraceString(const OpKernelContext& context, bool verbose) const {
-    std::string text = name_ + ":" + type_;
+    std::string text = name_;
+    text += ':';
+    text += type_;
     const auto& params = context.params();
     if (!verbose || params.input_count == 0) return text;
     text += "#shape=(";
     for (std::size_t i = 0; i < params.input_count; ++i) {
         const Tensor& tensor = *params.inputs[i].tensor;
-        text += i == 0 ? "float[" : ";float[";
+        if (i > 0) text += ';';
+        text += "float[";
         for (int d = 0; d < tensor.shape[14]; ++d) {
             std::uint16_t size = 0;
             std::memcpy(&size, tensor.shape + 2 * d, sizeof size);
-            text += (d == 0 ? "" : ",") + std::to_string(size);
+            if (d > 0) text += ',';
+            text += std::to_string(size);
         }
         text += "]";
     }
-    return text + ")#";
+    text += ")#";
+    return text;
 }
 #endif
 
@@ -123,6 +129,9 @@ void SetPerThreadMaxParallelism(int width) { per_thread_max_parallelism = width;
 }  // namespace tensorflow
 
 namespace fake {
+
+thread_local void (*at_kernel_end)() = nullptr;
+thread_local void (*at_pool_begin)() = nullptr;
 
 tensorflow::ThreadPoolDevice& device() {
     static auto* const instance = new tensorflow::ThreadPoolDevice;

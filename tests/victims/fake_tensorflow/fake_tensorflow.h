@@ -46,7 +46,7 @@ extern template class ThreadPoolTempl<tsl::thread::EigenEnvironment>;
 namespace tsl::thread {
 class ThreadPool {
   public:
-    /// Throws std::runtime_error when `name` is "throws".
+    /// Calls fake::at_pool_begin.
     ThreadPool(Env* env, const ThreadOptions& options, const std::string& name, int threads, bool low_latency,
                Eigen::Allocator* allocator);
     ~ThreadPool();
@@ -113,7 +113,7 @@ class OpKernelContext {
 class OpKernel {
   public:
     OpKernel(std::string name, std::string type);
-    virtual ~OpKernel();
+    virtual ~OpKernel() noexcept(false);  ///< calls fake::at_kernel_end
     OpKernel(const OpKernel&) = delete;
     OpKernel& operator=(const OpKernel&) = delete;
 
@@ -148,6 +148,10 @@ void SetPerThreadMaxParallelism(int width);
 namespace fake {
 
 using tensorflow::OpKernelContext;
+
+/// What the destructor of a kernel does on this thread; nothing if null.
+extern thread_local void (*at_kernel_end)();
+extern thread_local void (*at_pool_begin)();  ///< the same for the constructor of a pool
 
 /// The device that all victims use; its dynamic type is hidden from the compiler.
 tensorflow::ThreadPoolDevice& device();
