@@ -18,9 +18,25 @@ namespace {
 
 std::size_t slot_index(const void* identity, std::uint32_t shape) {
     const auto mixed = (reinterpret_cast<std::uintptr_t>(identity) ^ shape) * 0x9E3779B97F4A7C15ULL;
-    return mixed >> 52;  // 12 bits: kSlots
+    return mixed >> 51;  // 13 bits: kSlots
 }
-static_assert(kSlots == 4096 && kBirths == 4096);
+static_assert(kSlots == 8192 && kBirths == 4096);
+
+bool freed_since(const Slot& slot) {
+    return slot.birth != globals.births[birth_index(slot.identity)].load(std::memory_order_relaxed);
+}
+
+// The slot of the key, or the one that it is to take: one never used, of a freed kernel, or any. Slots are emptied
+// all at once only (end_thread), so a search may end at the first that was never used.
+[[gnu::noinline]] Slot& probe(ThreadState& thread, Slot* first, const void* identity, std::uint32_t shape) {
+    Slot* free = nullptr;
+    for (Slot* slot = first; slot != first + kProbes; ++slot) {
+        if (slot->identity == identity && slot->shape == shape) return *slot;
+        if (slot->identity == nullptr) return free != nullptr ? *free : *slot;
+        if (free == nullptr && freed_since(*slot)) free = slot;
+    }
+    return free != nullptr ? *free : first[thread.evicted++ % kProbes];
+}
 
 // Puts back what a scope has set. If the program itself set another number meanwhile, that one stays.
 void restore_lever(const Entry& entry) {
@@ -170,9 +186,9 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
         if (depth > 0 && (thread->stack[depth - 1].flags & kEntryContainer) == 0)
             become_container(thread->stack[depth - 1]);
     }
-    Slot& slot = thread->slots[slot_index(identity, shape)];
-    if (slot.identity != identity || slot.shape != shape || slot.record == nullptr ||
-        slot.birth != globals.births[birth_index(identity)].load(std::memory_order_relaxed)) [[unlikely]] {
+    Slot* const first = &thread->slots[slot_index(identity, shape)];
+    Slot& slot = first->identity == identity && first->shape == shape ? *first : probe(*thread, first, identity, shape);
+    if (slot.identity != identity || slot.shape != shape || slot.record == nullptr || freed_since(slot)) [[unlikely]] {
         if (!resolve(*thread, slot, source, identity, shape, call)) return;
     }
     ++slot.calls;

@@ -78,6 +78,7 @@ void end_thread(void* state) {
     auto* thread = static_cast<ThreadState*>(state);
     core_drop_all(*thread);
     for (Slot& slot : thread->slots) {
+        if (slot.identity == nullptr) continue;  // its page may never have been touched
         if (slot.record != nullptr && slot.calls > 0) slot.record->calls.fetch_add(slot.calls, std::memory_order_relaxed);
         slot = {};
     }

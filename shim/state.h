@@ -38,7 +38,8 @@ struct alignas(64) OpRecord {
 };
 
 // --- a thread ------------------------------------------------------------------------------------------------
-inline constexpr std::size_t kSlots = 4096;
+inline constexpr std::size_t kSlots = 8192;  ///< thousands of kernels are usual; misses cost a microsecond
+inline constexpr std::size_t kProbes = 8;    ///< a key lies at its own place or in the next seven
 inline constexpr std::size_t kRing = 8192;
 inline constexpr std::size_t kDepth = 32;
 inline constexpr std::size_t kThreads = 1024;
@@ -91,6 +92,7 @@ struct ThreadState {
     std::atomic<std::uint64_t> last;      ///< ticks of the last begin or timed end on this thread
     std::uint64_t random;
     std::uint32_t sampled;
+    std::uint32_t evicted;
     bool busy;                            ///< inside our own slow path
     bool in_use;
     std::array<Entry, kDepth> stack;
@@ -99,7 +101,7 @@ struct ThreadState {
     alignas(64) std::atomic<std::uint32_t> ring_head;  ///< written by the thread
     alignas(64) std::atomic<std::uint32_t> ring_tail;  ///< written by whoever drains
     std::atomic<std::uint64_t> dropped;
-    std::array<Slot, kSlots> slots;
+    std::array<Slot, kSlots + kProbes - 1> slots;
     std::array<RawSample, kRing> ring;
 };
 

@@ -147,7 +147,7 @@ void path(benchmark::State& state) {
     for (auto _ : state) {
         const double direct = executor().direct();
         const double hooked = executor().hooked();
-        state.SetIterationTime(hooked * 1e-9);
+        state.SetIterationTime(hooked * kKernels * 1e-9);
         added.push_back(hooked - direct);
         direct_sum += direct;
         hooked_sum += hooked;
@@ -155,10 +155,14 @@ void path(benchmark::State& state) {
     const auto middle = added.begin() + static_cast<std::ptrdiff_t>(added.size() / 2);
     std::nth_element(added.begin(), middle, added.end());
     const auto rounds = static_cast<double>(added.size());
-    state.counters["added_ns"] = *middle;
+    const double median = *middle;
+    state.counters["added_ns"] = median;
+    const auto low = added.begin() + static_cast<std::ptrdiff_t>(added.size() / 10);
+    std::nth_element(added.begin(), low, middle);
+    state.counters["added_low_ns"] = *low;  // a tenth of the rounds was faster: the figure of a quieter machine
     state.counters["direct_ns"] = direct_sum / rounds;
     state.counters["hooked_ns"] = hooked_sum / rounds;
-    if (setting->settled && *middle > kMostAdded && std::getenv("HOOK_BENCH_STRICT") != nullptr)
+    if (setting->settled && median > kMostAdded && std::getenv("HOOK_BENCH_STRICT") != nullptr)
         state.SkipWithError("a settled op costs more than the limit");
 }
 
@@ -177,7 +181,7 @@ int run_here(int argc, char** argv) {
     if (setting == nullptr || !executor().ready()) return std::fputs("the hook is not in the way\n", stderr), 1;
     if (setting->settled && !settle(45.0)) return std::fputs("the ops do not settle\n", stderr), 1;
     setting->prepare();
-    benchmark::RegisterBenchmark(setting->name, path)->UseManualTime()->Unit(benchmark::kNanosecond);
+    benchmark::RegisterBenchmark(setting->name, path)->UseManualTime()->Unit(benchmark::kMicrosecond);
     if (std::string(setting->name) == "observe") benchmark::RegisterBenchmark("num_threads", num_threads);
     benchmark::Initialize(&argc, argv);
     const std::size_t ran = benchmark::RunSpecifiedBenchmarks();

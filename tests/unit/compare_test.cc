@@ -138,6 +138,13 @@ TEST(FindMetric, FirstGroupOfTheFirstMatch) {
         << "a long line";
 }
 
+TEST(FindMetrics, AllPositiveNumbersOfALine) {
+    const std::regex pattern("ms=([-0-9.a-z]+)");
+    EXPECT_EQ(find_metrics("ms=1 ms=2.5 p99=7 ms=-3 ms=0 ms=nan ms=4x ms=1e3", pattern),
+              (Values{1, 2.5, 1000}));
+    EXPECT_TRUE(find_metrics("", pattern).empty());
+}
+
 TEST(Preload, LibraryFirstAndOnlyOnce) {
     EXPECT_EQ(merge_preload("", "/l/libcorun.so"), "/l/libcorun.so");
     EXPECT_EQ(merge_preload("/a.so /b.so", "/l/libcorun.so"), "/l/libcorun.so:/a.so:/b.so");
@@ -154,6 +161,22 @@ TEST(Preload, PlainHasNoTraceOfCorun) {
     environment.set("LD_PRELOAD", "/l/libcorun.so");
     remove_corun(environment);
     EXPECT_EQ(environment.get("LD_PRELOAD"), "");
+}
+
+TEST(CompareOutput, ProgramsThatAlternate) {
+    Comparison comparison;
+    comparison.alternate = AlternateTimes{4, 60, 8};
+    comparison.series.push_back({{"plain", false, {}, {}}, {10}, {4}, {4}, {1}});
+    comparison.series.push_back({{"corun", true, {}, {}}, {8}, {4}, {4}, {1}, R"({"arm":"s1"})", 60, 9});
+    comparison.series.push_back({{"broken", true, {}, {}}, {8}, {4}, {4}, {1}, "{"});
+    const auto json = json_of(comparison);
+    EXPECT_EQ(json["alternate"]["warm_plain"], 8);
+    EXPECT_FALSE(json["settings"][0].contains("status"));
+    EXPECT_FALSE(json["settings"][0].contains("first_mean"));
+    EXPECT_EQ(json["settings"][1]["status"]["arm"], "s1");
+    EXPECT_EQ(json["settings"][1]["first_seconds"], 60);
+    EXPECT_EQ(json["settings"][1]["first_mean"], 9);
+    EXPECT_TRUE(json["settings"][2]["status"].is_null());
 }
 
 TEST(CompareOutput, AnUnfinishedComparisonIsShownAndSaved) {

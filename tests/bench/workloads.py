@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the test models plain, under corun and at fixed numbers of threads.
+
+    python3 tests/bench/workloads.py                 all seven, about an hour
+    python3 tests/bench/workloads.py lstm resnet     only these
+    python3 tests/bench/workloads.py --table --write make the README's table again
+
+Each model is one `corun compare --alternate`: every setting's program is started
+once and is stopped while the others run, so that all see the same machine. What it
+gives is kept in tests/bench/results/<workload>.json. All ratios are means over
+pairs of one round with 95 % intervals; above 1 the second setting is the faster.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results"
+README = ROOT / "README.md"
+MARKERS = "<!-- measured -->", "<!-- /measured -->"
+
+WORKLOADS = ("lstm", "gru", "transformer", "mixed", "resnet", "dcgan", "inception")
+GRID = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (2, 4))  # threads within an op, ops
+WIDE = 16, 16  # what a program asks for that was written for a larger machine
+WIDE_WORKLOADS = ("lstm", "resnet", "inception")
+# Seconds under corun before the first round: as long as a decision may take.
+WARM = {"mixed": 150, "inception": 100}
+# A slot holds at least one whole phase of each of the two models (4 s each).
+SLOT = {"mixed": 16}
+WARM_PLAIN = 15  # until the steps are steady, import and tracing included
+SETTLED = (0, 3, 4)  # exit codes of a comparison that ran to its end
+
+HEAD = (
+    "workload",
+    "plain, ms/step",
+    "corun, ms/step",
+    "plain / corun",
+    "best of the grid",
+    "plain / best",
+    "best / corun",
+    "decided after",
+    "arm",
+    "plain / corun, first minute",
+    "plain / corun at 16,16",
+)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line; --slot and --warm are only the defaults of a workload."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--slot", type=float, metavar="SECONDS", help="[4; mixed: 16]")
+    parser.add_argument(
+        "--warm",
+        type=float,
+        metavar="SECONDS",
+        help="under corun before the first round [60; mixed: 150, inception: 100]",
+    )
+    parser.add_argument(
+        "--warm-plain", type=float, default=WARM_PLAIN, metavar="SECONDS"
+    )
+    parser.add_argument("--corun", default="build/tools/corun", metavar="COMMAND")
+    parser.add_argument("--python", default="build/venv/bin/python", metavar="COMMAND")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER")
+    parser.add_argument(
+        "--table", action="store_true", help="measure nothing, show what there is"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into README.md"
+    )
+    options = parser.parse_args()
+    for name in options.workloads:
+        if name not in WORKLOADS:
+            parser.error(f"there is no workload '{name}': {', '.join(WORKLOADS)}")
+    options.workloads = options.workloads or list(WORKLOADS)
+    options.results = options.results.resolve()
+    return options
+
+
+def grid_name(threads: tuple[int, int]) -> str:
+    """A grid point's name in the results."""
+    return f"grid {threads[0]},{threads[1]}"
+
+
+def further_settings(name: str) -> list[str]:
+    """The --also of each setting besides plain and corun."""
+
+    def arguments(threads: tuple[int, int]) -> str:
+        return f"--intra {threads[0]} --inter {threads[1]}"
+
+    settings = [f"{grid_name(point)}={arguments(point)}" for point in GRID]
+    if name in WIDE_WORKLOADS:
+        settings.append(f"{WIDE[0]},{WIDE[1]}=@corun -- {arguments(WIDE)}")
+    return settings
+
+
+def times_of(name: str, options: argparse.Namespace) -> tuple[float, float]:
+    """Slot and warm-up under corun, in seconds."""
+    slot = options.slot if options.slot is not None else SLOT.get(name, 4)
+    warm = options.warm if options.warm is not None else WARM.get(name, 60)
+    return slot, warm
+
+
+def seconds_for(name: str, options: argparse.Namespace) -> float:
+    """About how long a workload takes."""
+    slot, warm = times_of(name, options)
+    also = further_settings(name)
+    under_corun = 1 + sum("@corun" in text for text in also)
+    plain = 2 + len(also) - under_corun
+    slots = options.rounds * (plain + under_corun) * (slot + 0.1)
+    return under_corun * warm + plain * options.warm_plain + slots
+
+
+def measure(name: str, options: argparse.Namespace) -> bool:
+    """Runs the comparison of one workload; whether it ran to its end."""
+    slot, warm = times_of(name, options)
+    options.results.mkdir(parents=True, exist_ok=True)
+    unfinished = options.results / f"{name}.partial.json"
+    words = [options.corun, "compare", "--alternate", f"--slot={slot:g}"]
+    words += [f"--warm={warm:g}", f"--warm-plain={options.warm_plain:g}"]
+    words += ["-n", str(options.rounds), "--metric", "step_ms=([0-9.]+)"]
+    words += ["--json", str(unfinished)]
+    for setting in further_settings(name):
+        words += ["--also", setting]
+    words += ["--", options.python, "tests/packages/workload.py", name]
+    words += ["--measure", "0", "--every-step"]
+    process = subprocess.Popen(words, cwd=ROOT)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:  # it was interrupted too, and saves what it has
+        process.wait()
+        raise
+    if code not in SETTLED:
+        print(f"{name}: the comparison stopped (exit code {code})", file=sys.stderr)
+        return False
+    unfinished.replace(options.results / f"{name}.json")
+    return True
+
+
+def measure_all(options: argparse.Namespace) -> bool:
+    """Measures the chosen workloads in turn; whether all ran to their end."""
+    needed = [seconds_for(name, options) for name in options.workloads]
+    started = time.monotonic()
+    good = True
+    for number, name in enumerate(options.workloads):
+        print(
+            f"== {name} ({number + 1} of {len(needed)}): about"
+            f" {needed[number] / 60:.0f} min, {sum(needed[number:]) / 60:.0f} min left,"
+            f" {(time.monotonic() - started) / 60:.0f} min gone",
+            flush=True,
+        )
+        good = measure(name, options) and good
+    return good
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def ratio(interval: dict) -> str:
+    """A ratio with its interval."""
+    if interval["value"] is None or interval["low"] is None:
+        return number(interval["value"])
+    return f"{interval['value']:.3f} ({interval['low']:.3f}–{interval['high']:.3f})"
+
+
+def row_of(name: str, result: dict) -> list[str]:
+    """One workload's row of the table."""
+    settings = {one["name"]: one for one in result["settings"]}
+    plain, corun = settings["plain"], settings["corun"]
+    points = [settings[grid_name(p)] for p in GRID if grid_name(p) in settings]
+    best = max(points, key=lambda one: one["ratio_to_plain"]["value"] or 0)
+    status = corun.get("status") or {}
+    decided = status.get("seconds_to_decision")
+    first = corun.get("first_mean")
+    mean = plain["mean"]["value"]
+    wide = settings.get(f"{WIDE[0]},{WIDE[1]}")
+    return [
+        name,
+        number(mean, 2),
+        number(corun["mean"]["value"], 2),
+        ratio(corun["ratio_to_plain"]),
+        best["name"].removeprefix("grid "),
+        ratio(best["ratio_to_plain"]),
+        ratio(best["ratio_to_corun"]),
+        "–" if decided is None else f"{decided:.0f} s",
+        status.get("arm") or "–",
+        number(mean / first if first and mean else None),
+        ratio(wide["ratio_to_plain"]) if wide else "–",
+    ]
+
+
+def table_of(results: dict[str, dict]) -> str:
+    """The table of all results, and under it where they come from."""
+    lines = ["| " + " | ".join(HEAD) + " |", "| --- " + "| ---: " * 10 + "|"]
+    lines += [
+        "| " + " | ".join(row_of(name, one)) + " |" for name, one in results.items()
+    ]
+    hosts = {(one["host"]["cpu"], one["host"]["cpus"]) for one in results.values()}
+    rounds = sorted({one["rounds"] for one in results.values()})
+    noisy = [name for name, one in results.items() if not one["host"]["quiet"]]
+    lines += [
+        "",
+        "On "
+        + " and ".join(f"{cpu}, {cpus} CPUs" for cpu, cpus in sorted(hosts))
+        + f"; rounds in turn: {' or '.join(map(str, rounds))}; 95 % intervals."
+        + (f" The machine was not quiet for: {', '.join(noisy)}." if noisy else ""),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_readme(table: str) -> None:
+    """Replaces what is between the markers."""
+    text = README.read_text(encoding="utf-8")
+    begin, end = (text.find(marker) for marker in MARKERS)
+    if begin < 0 or end < begin:
+        sys.exit(f"README.md has no {MARKERS[0]} ... {MARKERS[1]}")
+    begin += len(MARKERS[0])
+    README.write_text(f"{text[:begin]}\n{table}{text[end:]}", encoding="utf-8")
+
+
+def main() -> int:
+    """Measures unless told not to, then makes the table of all results there are."""
+    options = parse_arguments()
+    good = options.table or measure_all(options)
+    results = {}
+    for name in WORKLOADS:
+        path = options.results / f"{name}.json"
+        if path.exists():
+            results[name] = json.loads(path.read_text(encoding="utf-8"))
+    if not results:
+        sys.exit(f"there are no results in {options.results}")
+    table = table_of(results)
+    print("\n" + table, end="")
+    if options.write:
+        write_readme(table)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
