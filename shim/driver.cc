@@ -79,8 +79,8 @@ void end_thread(void* state) {
     core_drop_all(*thread);
     for (Slot& slot : thread->slots) {
         if (slot.identity == nullptr) continue;  // its page may never have been touched
-        if (slot.record != nullptr && slot.calls > 0) slot.record->calls.fetch_add(slot.calls, std::memory_order_relaxed);
-        slot = {};
+        slot.settle();
+        slot.identity = nullptr;
     }
     this_thread = nullptr;
     std::atomic_ref<bool>(thread->in_use).store(false, std::memory_order_release);
@@ -394,7 +394,8 @@ void Driver::figures(DriverFigures& out) const {
         out.open_scopes += static_cast<int>(thread->depth.load(std::memory_order_relaxed));
         for (std::size_t s = 0; s < out.ops.size(); ++s) out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
         for (const Slot& slot : thread->slots)
-            if (slot.record != nullptr) out.calls[static_cast<std::size_t>(slot.record - globals.records)] += slot.calls;
+            if (const OpRecord* record = slot.record.load(std::memory_order_acquire))
+                out.calls[static_cast<std::size_t>(record - globals.records)] += slot.calls.load(std::memory_order_relaxed);
     }
     for (std::size_t s = 0; s < out.async_ops.size(); ++s)
         out.async_ops[s] = globals.async_ops[s].load(std::memory_order_relaxed);
@@ -482,7 +483,7 @@ void driver_set_active(bool active) noexcept {
         driver->restart(now);
         globals.due.store(0, std::memory_order_relaxed);
     });
-    globals.active.store(active, std::memory_order_relaxed);
+    globals.active.store(active, std::memory_order_release);
 }
 
 void driver_begin_fork() noexcept {

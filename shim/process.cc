@@ -239,11 +239,20 @@ void source_tell(Source source, const char* name, const char* state, const char*
         auto& sources = stories().sources;
         const auto known = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return s.source == source; });
         if (known != sources.end()) sources.erase(known);
-        sources.push_back({source, name, state, version, reason});
+        sources.push_back({source, name, state, version, reason, {}});
         if (std::strcmp(state, "refused") != 0) return;
         const std::string sentence = std::string(name) + " " + version + " is not tuned: " + reason +
                                      " (unknown version); the program runs as it is";
         message(Level::warning, sentence.c_str());
+    } catch (...) {  // only the story is lost
+    }
+}
+
+void lever_reached(Source source, const char* lever) noexcept {
+    try {
+        const std::lock_guard<std::mutex> hold(stories().mutex);
+        for (SourceStory& story : stories().sources)
+            if (story.source == source) story.levers.emplace_back(lever);
     } catch (...) {  // only the story is lost
     }
 }

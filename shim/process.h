@@ -30,6 +30,7 @@ std::unique_ptr<policy::Controller> process_make_controller();
 struct SourceStory {
     Source source;
     std::string name, state, version, reason;
+    std::vector<std::string> levers;  ///< reversible ones that were seen to be reached
 };
 struct LeverStory {
     std::string lever, effect, option;

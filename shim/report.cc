@@ -80,6 +80,7 @@ void add_process(json& report, const DriverFigures& figures) {
                                      {"state", source.state},
                                      {"version", source.version},
                                      {"reason", source.reason},
+                                     {"levers", source.levers},
                                      {"ops", figures.ops[index]},
                                      {"async_ops", figures.async_ops[index]}});
     }

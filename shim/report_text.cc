@@ -206,6 +206,10 @@ void append_sources(std::string& out, const json& report) {
             line += fmt::format(", {} asynchronous", grouped(ops));
         if (!text(source, "reason").empty()) line += " (" + text(source, "reason") + ")";
         out += shorten(line, kColumns) + '\n';
+        std::string levers;
+        for (const json& lever : list(source, "levers"))
+            if (lever.is_string()) levers += (levers.empty() ? "" : ", ") + lever.get<std::string>();
+        if (!levers.empty()) out += shorten("Levers    " + levers, kColumns) + '\n';
     }
     for (const json& lever : list(report, "irreversible"))
         out += shorten(fmt::format("In force  {}: {} ({})", text(lever, "lever"), text(lever, "effect"),

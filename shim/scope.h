@@ -49,6 +49,9 @@ void scopes_left(const void* frame = __builtin_frame_address(0)) noexcept;
 /// The width in force on this thread for a runtime that asks; 0: the program's own number.
 int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
 
+/// A reversible lever was seen to be reached: once, for the report. `lever` is a literal.
+void lever_reached(Source source, const char* lever) noexcept;
+
 void op_async(Source source) noexcept;                  ///< an asynchronous op was forwarded: counted only
 void identity_freed(const void* identity) noexcept;     ///< its address may come back for another op
 int pool_limit() noexcept;                              ///< CPUs that a compute pool may have; 0: no limit

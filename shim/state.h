@@ -49,10 +49,18 @@ inline constexpr std::uint32_t kSampleEvery = 16;  ///< of the timed ops that no
 /// Cache: (identity, shape) -> record. `birth` tells whether the identity was freed since.
 struct Slot {
     const void* identity;
-    OpRecord* record;
+    std::atomic<OpRecord*> record;     ///< this and calls are read by the report; all else is the thread's own
     std::uint32_t shape;
     std::uint32_t birth;
-    std::uint64_t calls;
+    std::atomic<std::uint64_t> calls;
+
+    /// Hands its calls over to the record, so that it can be given to another op.
+    void settle() {
+        if (OpRecord* const old = record.load(std::memory_order_relaxed))
+            old->calls.fetch_add(calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        calls.store(0, std::memory_order_relaxed);
+        record.store(nullptr, std::memory_order_relaxed);
+    }
 };
 
 enum EntryFlag : std::uint16_t {
@@ -93,6 +101,7 @@ struct ThreadState {
     std::uint64_t random;
     std::uint32_t sampled;
     std::uint32_t evicted;
+    std::uint16_t previous;               ///< slot of the last op
     bool busy;                            ///< inside our own slow path
     bool in_use;
     std::array<Entry, kDepth> stack;
@@ -101,6 +110,7 @@ struct ThreadState {
     alignas(64) std::atomic<std::uint32_t> ring_head;  ///< written by the thread
     alignas(64) std::atomic<std::uint32_t> ring_tail;  ///< written by whoever drains
     std::atomic<std::uint64_t> dropped;
+    std::array<std::uint16_t, kSlots + kProbes - 1> next;  ///< by slot: the one that came after it the last time
     std::array<Slot, kSlots + kProbes - 1> slots;
     std::array<RawSample, kRing> ring;
 };

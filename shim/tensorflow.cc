@@ -102,6 +102,7 @@ static bool try_activate() {
     source_runtime(loaded_path(kLibrary));
     if (!source_activate(Source::tensorflow, table)) return false;
     source_tell(Source::tensorflow, "tensorflow", "active", version, "");
+    lever_reached(Source::tensorflow, "Eigen's per-thread limit");
     state.store(1, std::memory_order_release);
     return true;
 }
@@ -117,6 +118,14 @@ static bool try_activate() {
 static inline bool ready() {
     const int now = state.load(std::memory_order_relaxed);
     return now == 1 || (now == 0 && activate());
+}
+
+// The asked lever is known to be reached when the first oneDNN kernel has asked.
+constinit std::atomic<bool> asked{false};
+[[gnu::noinline]] static void note_asked() {
+    const int saved = errno;
+    if (!asked.exchange(true)) lever_reached(Source::tensorflow, "oneDNN's number of threads");
+    errno = saved;
 }
 
 // The two pools whose size is a matter of speed alone; tf.data's and others are not ours. Ops may block in the
@@ -173,7 +182,9 @@ void corun_kernel_end_complete(void* kernel) {
 int corun_num_threads(const void* pool) {
     const int own = real_num_threads(CALLER)(pool);
     const int width = width_now();
-    return width > 0 && width < own ? width : own;
+    if (width <= 0 || width >= own) return own;
+    if (!asked.load(std::memory_order_relaxed)) note_asked();
+    return width;
 }
 
 // Whoever asks or sets after an exception or a jump out of an op must not meet the width of that op.

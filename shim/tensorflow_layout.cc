@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
@@ -49,6 +50,33 @@ Inputs inputs_of(const void* context) {
     std::memcpy(&inputs, params + kParamsInputs, sizeof inputs);
     if (inputs.count > kMostInputs || (reinterpret_cast<std::uintptr_t>(inputs.values) & 7) != 0) return {nullptr, 0};
     return inputs;
+}
+
+// The bytes of a shape that mean something: those of its sizes, and 13 to 15. The others are never written.
+struct Mask {
+    std::uint64_t low;
+    std::uint64_t high;
+};
+constexpr std::size_t kSizesBytes = 12;
+constexpr std::array<Mask, kSizesBytes + 1> kMasks = [] {
+    std::array<Mask, kSizesBytes + 1> masks{};
+    for (std::size_t bytes = 0; bytes < masks.size(); ++bytes) {
+        masks[bytes].high = 0xFFFFFF0000000000ULL;
+        for (std::size_t i = 0; i < bytes; ++i) (i < 8 ? masks[bytes].low : masks[bytes].high) |= 0xFFULL << (8 * (i % 8));
+    }
+    return masks;
+}();
+
+std::uint64_t hash_of(const Tensor& tensor) {
+    const std::uint8_t kept_as = tensor.shape[15];  // 0: 16 bit each, 1: 32 bit each
+    const std::size_t bytes = kept_as < kOutOfLine ? std::size_t{tensor.shape[14]} << (1 + kept_as) : 0;
+    std::uint64_t words[2];
+    std::memcpy(words, tensor.shape, sizeof words);
+    const Mask& mask = kMasks[std::min(bytes, kSizesBytes)];
+    words[0] &= mask.low;
+    words[1] &= mask.high;
+    if (kept_as >= kOutOfLine) words[0] = static_cast<std::uint64_t>(tensor.elements);
+    return (words[0] * 0xC2B2AE3D27D4EB4FULL) ^ std::rotl(words[1] * 0x9E3779B97F4A7C15ULL, 32);
 }
 
 constinit std::atomic<bool> holds{true};
@@ -134,16 +162,13 @@ std::uint32_t layout_shape(const void* context) noexcept {
     std::uint64_t hash = inputs.count;
     for (std::size_t i = 0; i < inputs.count; ++i) {
         const TensorValue& value = inputs.values[i];
+        hash = std::rotl(hash, 23);  // the multiplications of several inputs overlap
         // A reference input may be resized by another op at this moment.
         if (value.tensor == nullptr || value.mutex_if_ref != nullptr) continue;
-        std::uint64_t words[2];
-        std::memcpy(words, value.tensor->shape, sizeof words);
-        if (value.tensor->shape[15] == kOutOfLine) words[0] = 0;  // a pointer
-        hash = (hash ^ words[0]) * 0x9E3779B97F4A7C15ULL;
-        hash = (hash ^ words[1] ^ static_cast<std::uint64_t>(value.tensor->elements)) * 0xC2B2AE3D27D4EB4FULL;
-        hash ^= hash >> 29;
+        hash ^= hash_of(*value.tensor);
     }
-    return static_cast<std::uint32_t>(hash ^ (hash >> 32)) | 1U;
+    hash *= 0x9E3779B97F4A7C15ULL;
+    return static_cast<std::uint32_t>(hash >> 32) | 1U;
 }
 
 void layout_describe(const CxxString& trace, const void* context, OpText& text) noexcept {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What corun adds to one op: the whole path from the hook of ThreadPoolDevice::Compute to a kernel that does nothing.
-// The core is linked into this program, the runtime is the victims' fake one. 3,000 kernels of 2,000 op keys are
-// visited in a shuffled order, as an executor would: one context, whose inputs are set before each call.
+// What corun adds to one op: the whole path from the hook of ThreadPoolDevice::Compute to a kernel that does
+// nothing. The core is linked into this program, the runtime is the victims' fake one. 3,000 kernels of 2,000
+// op keys are visited in a shuffled order, as an executor does it: one context, whose inputs are put together
+// before each call from tensors that are in use all the time.
 //
-// Every figure comes from one process in which the call with the hook and the call without are made in turn; the
-// difference is what counts ("added_ns"). The settings (CORUN_MODE, CORUN_POLICY) are read once in a process, so each
-// row is a process of its own: the program starts itself again for each.
+// Every figure comes from one process in which the call with the hook and the call without are made in turn;
+// the difference is what counts ("added_ns"). The settings (CORUN_MODE, CORUN_POLICY) are read once in a
+// process, so each row is a process of its own: the program starts itself again for each.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -46,18 +47,23 @@ class EmptyKernel final : public tensorflow::OpKernel {
 
 struct Op {
     std::unique_ptr<EmptyKernel> kernel;
-    std::unique_ptr<OpKernelContext> inputs;
+    tensorflow::Tensor* left;
+    tensorflow::Tensor* right;
 };
 
 class Executor {
   public:
     Executor() {
+        for (int size = 1; size <= static_cast<int>(kShapesOfKind); ++size) {
+            tensors_.push_back(std::make_unique<tensorflow::Tensor>(tensorflow::Shape{size, 64}));
+            tensors_.push_back(std::make_unique<tensorflow::Tensor>(tensorflow::Shape{64, size}));
+        }
         for (std::size_t i = 0; i < kKernels; ++i) {
-            const int size = 1 + static_cast<int>((i / kKinds) % kShapesOfKind);
+            const std::size_t shape = 2 * ((i / kKinds) % kShapesOfKind);
             std::string kind("Kind");
             kind += std::to_string(i % kKinds);
-            ops_.push_back({std::make_unique<EmptyKernel>("k", kind),
-                            std::make_unique<OpKernelContext>(std::vector<tensorflow::Shape>{{size, 64}, {64, size}})});
+            ops_.push_back(
+                {std::make_unique<EmptyKernel>("k", kind), tensors_[shape].get(), tensors_[shape + 1].get()});
         }
         std::shuffle(ops_.begin(), ops_.end(), std::mt19937(1));
         hooked_ = reinterpret_cast<ComputeFunction>(dlsym(RTLD_DEFAULT, kCompute));
@@ -65,7 +71,9 @@ class Executor {
         direct_ = reinterpret_cast<ComputeFunction>(dlsym(runtime, kCompute));
     }
 
-    [[nodiscard]] bool ready() const { return hooked_ != nullptr && direct_ != nullptr && hooked_ != direct_; }
+    [[nodiscard]] bool ready() const {
+        return hooked_ != nullptr && direct_ != nullptr && hooked_ != direct_;
+    }
 
     double hooked() { return round(hooked_); }  ///< nanoseconds per op of one round over all kernels
     double direct() { return round(direct_); }
@@ -73,14 +81,19 @@ class Executor {
   private:
     double round(ComputeFunction compute) {
         auto* const device = &fake::device();
+        tensorflow::TensorValue inputs[2]{};
+        context_.params().inputs = inputs;
+        context_.params().input_count = 2;
         const auto begin = Clock::now();
         for (const Op& op : ops_) {
-            context_.params() = op.inputs->params();
+            inputs[0].tensor = op.left;
+            inputs[1].tensor = op.right;
             compute(device, op.kernel.get(), &context_);
         }
         return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kKernels;
     }
 
+    std::vector<std::unique_ptr<tensorflow::Tensor>> tensors_;
     std::vector<Op> ops_;
     OpKernelContext context_{{}};
     ComputeFunction hooked_ = nullptr;
@@ -107,13 +120,14 @@ void for_all_records(void (*action)(corun::OpRecord&)) {
     for (std::uint32_t i = 0; i < globals.record_count.load(); ++i) action(globals.records[i]);
 }
 
-// --- the settings -------------------------------------------------------------------------------------------------
+// --- the settings
+// -------------------------------------------------------------------------------------------------
 
 struct Setting {
     const char* name;
     const char* mode;
     const char* policy;
-    bool settled;      ///< to be settled first, and held to the limit
+    bool settled;  ///< to be settled first, and held to the limit
     void (*prepare)();
     const char* says;
 };
@@ -135,7 +149,8 @@ constexpr Setting kSettings[]{
     {"uniform-1", "tune", "uniform-1", true, nothing, "the lever told, ops known as cheap"},
     {"timed", "observe", "race", true, never_cheap, "observe, ops that are not cheap: two ticks, the ledger"},
     {"timed-uniform-1", "tune", "uniform-1", true, never_cheap, "the same with the lever told"},
-    {"timed-idle", "tune", "uniform-1", true, dynamic, "the same, with a width that depends on the idle CPUs"},
+    {"timed-idle", "tune", "uniform-1", true, dynamic,
+     "the same, with a width that depends on the idle CPUs"},
 };
 
 const Setting* setting = nullptr;
@@ -159,7 +174,8 @@ void path(benchmark::State& state) {
     state.counters["added_ns"] = median;
     const auto low = added.begin() + static_cast<std::ptrdiff_t>(added.size() / 10);
     std::nth_element(added.begin(), low, middle);
-    state.counters["added_low_ns"] = *low;  // a tenth of the rounds was faster: the figure of a quieter machine
+    state.counters["added_low_ns"] =
+        *low;  // a tenth of the rounds was faster: the figure of a quieter machine
     state.counters["direct_ns"] = direct_sum / rounds;
     state.counters["hooked_ns"] = hooked_sum / rounds;
     if (setting->settled && median > kMostAdded && std::getenv("HOOK_BENCH_STRICT") != nullptr)
@@ -178,7 +194,8 @@ int run_here(int argc, char** argv) {
     const std::string wanted = std::getenv("HOOK_BENCH_SETTING");
     for (const Setting& one : kSettings)
         if (wanted == one.name) setting = &one;
-    if (setting == nullptr || !executor().ready()) return std::fputs("the hook is not in the way\n", stderr), 1;
+    if (setting == nullptr || !executor().ready())
+        return std::fputs("the hook is not in the way\n", stderr), 1;
     if (setting->settled && !settle(45.0)) return std::fputs("the ops do not settle\n", stderr), 1;
     setting->prepare();
     benchmark::RegisterBenchmark(setting->name, path)->UseManualTime()->Unit(benchmark::kMicrosecond);

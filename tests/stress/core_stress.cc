@@ -124,25 +124,25 @@ class Worker {
     }
 
     /// Leaves some scopes open, as pthread_exit in the middle of an op does.
-    void leave() {
-        Scope scopes[3];
-        for (Scope& scope : scopes) begin(scope, true);
-        pthread_exit(nullptr);
-    }
+    void leave() { fall(nullptr, 3); }
 
   private:
-    // Each scope in a frame of its own, like the hooks.
-    [[noreturn, gnu::noinline]] void fall(jmp_buf& back, unsigned depth) {
+    // Each scope in a frame of its own, like the hooks. At the end the thread jumps back, or exits.
+    [[noreturn, gnu::noinline]] void fall(jmp_buf* back, unsigned depth) {
         Scope scope;
         begin(scope, depth > 0);
-        if (depth == 0) longjmp(back, 1);
+        if (depth == 0 && back != nullptr) longjmp(*back, 1);
+        if (depth == 0) pthread_exit(nullptr);
         fall(back, depth - 1);
         std::abort();  // no tail call
     }
     void jump() {
         jmp_buf back;
-        if (setjmp(back) == 0) fall(back, pick(4));
-        op(0);  // drops what was left
+        if (setjmp(back) == 0) fall(&back, pick(4));
+        Scope next;  // of a frame above theirs: drops what was left
+        begin(next);
+        op_end(next);
+        expect(parallelism == kOwn, "nothing is left behind after a jump", parallelism, kOwn);
     }
     void reborn() {
         Kernel& kernel = kernels_[pick(kPrivate)];

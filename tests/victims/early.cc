@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early life: a library's constructor has run ops, made a pool and freed a kernel before any constructor of ours.
+// Early life: a library's constructor has run ops, made a pool and freed a kernel before any constructor of
+// ours.
 #include "early.h"
 
 #include "victim.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linked against the runtime, as TensorFlow's own libraries with their registrations are.
 #include "early.h"
-
 #include "victim.h"
 
 namespace {
@@ -10,7 +9,8 @@ EarlyLife seen{};
 
 [[gnu::constructor(101)]] void live() {
     using fake::Kernel;
-    auto* kernel = new Kernel("early", "Early", [](fake::OpKernelContext*) { seen.inside = victim::limit(); });
+    auto* kernel =
+        new Kernel("early", "Early", [](fake::OpKernelContext*) { seen.inside = victim::limit(); });
     {
         const fake::OpKernelContext context({{2, 3}});
         for (int i = 0; i < 50; ++i) {
@@ -26,4 +26,6 @@ EarlyLife seen{};
 
 }  // namespace
 
-EarlyLife early_life() { return seen; }
+EarlyLife early_life() {
+    return seen;
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops for SECONDS from THREADS threads; "begun" when the first are done. With EXIT_FROM_HANDLER, SIGTERM ends the
-// program by exit(), in the middle of whatever it does. KERNELS: how many there are; over 4,096 they are looked up anew
-// all the time.
+// Ops for SECONDS from THREADS threads; "begun" when the first are done. With EXIT_FROM_HANDLER, SIGTERM ends
+// the program by exit(), in the middle of whatever it does. KERNELS: how many there are; over 4,096 they are
+// looked up anew all the time.
 #include <unistd.h>
 
 #include <atomic>
@@ -15,7 +15,9 @@
 
 namespace {
 
-void leave(int) { std::exit(9); }
+void leave(int) {
+    std::exit(9);
+}
 
 }  // namespace
 

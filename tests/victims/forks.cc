@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork() in the middle. The child runs ops, prints what they see, and leaves by exit(), so that destructors run.
+// fork() in the middle. The child runs ops, prints what they see, and leaves by exit(), so that destructors
+// run.
 //   once           between two ops
 //   outlive        the parent ends first
 //   inside         in the middle of an op, which both processes then end

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Started without stderr, it opens a file, which gets descriptor 2. Only its own text may come into that file.
+// Started without stderr, it opens a file, which gets descriptor 2. Only its own text may come into that
+// file.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -12,8 +12,10 @@ void tower(int depth, OpKernelContext& context) {
     int deepest = 0;
     std::function<void(int)> go = [&](int level) {
         Kernel step("step", "Level" + std::to_string(level), [&](OpKernelContext*) {
-            if (level + 1 < depth) go(level + 1);
-            else deepest = victim::limit();
+            if (level + 1 < depth)
+                go(level + 1);
+            else
+                deepest = victim::limit();
             if (level > 0 && level + 1 < depth) CHECK(victim::limit() == victim::kUnlimited || depth > 32);
         });
         fake::run(step, context);

@@ -14,7 +14,9 @@
 
 extern char** environ;
 
-static void at_exit(void) { printf("at exit: errno %d\n", errno); }
+static void at_exit(void) {
+    printf("at exit: errno %d\n", errno);
+}
 
 int main(int argc, char** argv) {
     printf("errno %d, %d arguments, %s\n", errno, argc, argc > 1 ? argv[1] : "-");
@@ -25,11 +27,13 @@ int main(int argc, char** argv) {
     for (int kind = 0; kind < RLIM_NLIMITS; ++kind) {
         struct rlimit limit;
         if (getrlimit((__rlimit_resource_t)kind, &limit) == 0)
-            printf("limit %d: %llu %llu\n", kind, (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+            printf("limit %d: %llu %llu\n", kind, (unsigned long long)limit.rlim_cur,
+                   (unsigned long long)limit.rlim_max);
     }
     for (int number = 1; number < NSIG; ++number) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL) printf("signal %d\n", number);
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL)
+            printf("signal %d\n", number);
     }
     sigset_t blocked;
     sigprocmask(SIG_SETMASK, NULL, &blocked);
@@ -39,7 +43,8 @@ int main(int argc, char** argv) {
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) printf("%d CPUs\n", CPU_COUNT(&cpus));
     int tasks = 0;
     DIR* folder = opendir("/proc/self/task");
-    for (struct dirent* entry; folder != NULL && (entry = readdir(folder)) != NULL;) tasks += entry->d_name[0] != '.';
+    for (struct dirent* entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        tasks += entry->d_name[0] != '.';
     if (folder != NULL) closedir(folder);
     printf("%d threads, priority %d\n", tasks, getpriority(PRIO_PROCESS, 0));
     fprintf(stderr, "to stderr\n");

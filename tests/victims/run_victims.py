@@ -121,6 +121,7 @@ ALL_POLICIES = [{}, {"CORUN_MODE": "off"}, {"CORUN_MODE": "observe"}, NARROW, {"
 # argument, what it prints before the later op; how often 10,000 is caught, destroyed, cleaned
 UNWIND = [
     ("exception", 10000, 40000, 0),
+    ("unasked", 10000, 10000, 0),
     ("nested", 10000, 30000, 0),
     ("caught-inside", 10000, 20000, 0),
     ("async-exception", 10000, 30000, 0),
@@ -156,6 +157,12 @@ class Unwind(Case):
         for row in UNWIND:
             with self.subTest(row[0]):
                 self.expect([program("unwind"), row[0]], self.text(row, 1), NARROW)
+
+    @needs_cpus
+    def test_later_ops_are_counted(self) -> None:
+        outcome = self.expect([program("unwind"), "unasked"], self.text(UNWIND[1], 1), NARROW)
+        self.assertEqual(finished_ops(outcome.report), 1 + 10000 + 2)
+        self.assertEqual(calls(outcome.report)["Follower(float[2,3])"], 10000)
 
     def test_random(self) -> None:
         for row in UNWIND:
@@ -370,6 +377,17 @@ class Unknown(Case):
 
     def test_known(self) -> None:
         self.expect([program("basic")], "400 inputs\n", NARROW, code=3)
+
+
+class Lookups(Case):
+    """What an op is, is found out once a thread."""
+
+    def test_lookups(self) -> None:
+        self.expect([program("lookups")], DONE, preload=False, err="lookups=0\n")
+        for settings in ({"CORUN_MODE": "observe"}, {"CORUN_POLICY": "random"}):
+            with self.subTest(settings=settings):
+                outcome = self.expect([program("lookups")], DONE, settings, err=None)
+                self.assertEqual(outcome.report["op_keys"], 70)
 
 
 class Hygiene(Case):
@@ -749,7 +767,7 @@ class Exports(Case):
 
 GROUPS = {
     "unwind": Unwind, "width": Width, "asked": Asked, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
-    "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown,
+    "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
     "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "fork": Fork,
     "fork-stress": ForkStress, "control": Control, "exports": Exports,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that are left in every way but the usual one, 10,000 times each: the limit of the thread is at once what it
-// was, whatever stands between is destroyed, later ops are tuned.
+// Ops that are left in every way but the usual one, 10,000 times each: the limit of the thread is at once
+// what it was, whatever stands between is destroyed, later ops are tuned.
 #include <pthread.h>
 
 #include <csetjmp>
@@ -48,6 +48,20 @@ void expect_exception(Action action) {
 void exceptions(OpKernelContext& context) {
     Kernel thrower("t", "Thrower", [](OpKernelContext*) { deep(3); });
     expect_exception([&] { fake::run(thrower, context); });
+}
+
+// Nobody asks for the limit, only other ops follow.
+void unasked_exceptions(OpKernelContext& context) {
+    Kernel thrower("t", "Thrower", [](OpKernelContext*) { deep(0); });
+    Kernel follower("f", "Follower", [](OpKernelContext*) {});
+    for (int i = 0; i < kTimes; ++i) {
+        try {
+            fake::run(thrower, context);
+        } catch (const std::runtime_error&) {
+            ++caught;
+        }
+        fake::run(follower, context);
+    }
 }
 
 void nested_exceptions(OpKernelContext& context) {
@@ -107,7 +121,9 @@ void asked_exceptions(OpKernelContext& context) {
     }
 }
 
-void clean(void*) { ++cleaned; }
+void clean(void*) {
+    ++cleaned;
+}
 
 void* leave_thread(void* kernel) {
     const Witness witness;
@@ -157,8 +173,10 @@ int turn = 0;  // not on the stack: setjmp may lose what is
 void jumps(OpKernelContext& context) {
     Kernel jumper("j", "Jumper", [](OpKernelContext*) { std::longjmp(back, 1); });
     for (turn = 0; turn < kTimes; ++turn) {
-        if (setjmp(back) == 0) fake::run(jumper, context);
-        else ++caught;
+        if (setjmp(back) == 0)
+            fake::run(jumper, context);
+        else
+            ++caught;
         CHECK(victim::limit() == victim::kUnlimited);
     }
 }
@@ -168,8 +186,10 @@ void end_jumps(OpKernelContext&) {
     fake::at_kernel_end = [] { std::longjmp(back, 1); };
     for (turn = 0; turn < kTimes; ++turn) {
         auto* kernel = new (room) Kernel("end", "End");
-        if (setjmp(back) == 0) kernel->~Kernel();
-        else ++caught;
+        if (setjmp(back) == 0)
+            kernel->~Kernel();
+        else
+            ++caught;
     }
     fake::at_kernel_end = nullptr;
 }
@@ -191,8 +211,10 @@ void async_jumps(OpKernelContext& context) {
     AsyncKernel jumper("j", "AsyncJumper", [](OpKernelContext*) { std::longjmp(back, 1); });
     const std::function<void()> done = [] {};
     for (turn = 0; turn < kTimes; ++turn) {
-        if (setjmp(back) == 0) fake::device().ComputeAsync(&jumper, &context, done);
-        else ++caught;
+        if (setjmp(back) == 0)
+            fake::device().ComputeAsync(&jumper, &context, done);
+        else
+            ++caught;
     }
 }
 
@@ -200,8 +222,10 @@ void async_jumps(OpKernelContext& context) {
 void set_after_jump(OpKernelContext& context) {
     Kernel jumper("j", "Jumper", [](OpKernelContext*) { std::longjmp(back, 1); });
     Kernel plain("p", "Plain", [](OpKernelContext*) {});
-    if (setjmp(back) == 0) fake::run(jumper, context);
-    else ++caught;
+    if (setjmp(back) == 0)
+        fake::run(jumper, context);
+    else
+        ++caught;
     tensorflow::SetPerThreadMaxParallelism(1);
     fake::run(plain, context);
     CHECK(victim::limit() == 1);
@@ -213,11 +237,21 @@ struct Case {
     void (*run)(OpKernelContext&);
 };
 constexpr Case kCases[]{
-    {"exception", exceptions},          {"nested", nested_exceptions},   {"caught-inside", caught_inside},
-    {"async-exception", async_exceptions}, {"pool", pool_exceptions},    {"kernel-end", end_exceptions},
-    {"asked", asked_exceptions},        {"pthread-exit", thread_exits},  {"async-pthread-exit", async_thread_exits},
-    {"longjmp", jumps},                 {"async-longjmp", async_jumps},  {"set-after-longjmp", set_after_jump},
-    {"kernel-end-longjmp", end_jumps},  {"pool-longjmp", pool_jumps},
+    {"exception", exceptions},
+    {"unasked", unasked_exceptions},
+    {"nested", nested_exceptions},
+    {"caught-inside", caught_inside},
+    {"async-exception", async_exceptions},
+    {"pool", pool_exceptions},
+    {"kernel-end", end_exceptions},
+    {"asked", asked_exceptions},
+    {"pthread-exit", thread_exits},
+    {"async-pthread-exit", async_thread_exits},
+    {"longjmp", jumps},
+    {"async-longjmp", async_jumps},
+    {"set-after-longjmp", set_after_jump},
+    {"kernel-end-longjmp", end_jumps},
+    {"pool-longjmp", pool_jumps},
 };
 
 }  // namespace
@@ -225,6 +259,7 @@ constexpr Case kCases[]{
 int main(int argc, char** argv) {
     const char* wanted = victim::argument(argc, argv, 1, "exception");
     OpKernelContext context({{2, 3}});
+    victim::limit_inside();  // so that this thread is known before others are
     for (const Case& one : kCases)
         if (std::strcmp(one.name, wanted) == 0) one.run(context);
     std::printf("caught %d, destroyed %d, cleaned %d\n", caught, destroyed, cleaned);

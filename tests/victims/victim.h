@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the victims share. A victim prints what it sees; run_victims.py knows what that has to be, plain and under
-// the preload. What must hold in every setting is a CHECK: its failure is printed and makes the exit code 1.
+// What the victims share. A victim prints what it sees; run_victims.py knows what that has to be, plain and
+// under the preload. What must hold in every setting is a CHECK: its failure is printed and makes the exit
+// code 1.
 #pragma once
 
 #include <cstdio>
@@ -26,7 +27,9 @@ inline int finish() {
 
 inline constexpr int kUnlimited = 1000000;  ///< a thread's limit before anybody sets one
 
-inline int limit() { return tensorflow::GetPerThreadMaxParallelism(); }
+inline int limit() {
+    return tensorflow::GetPerThreadMaxParallelism();
+}
 
 /// The limit that one more op sees.
 inline int limit_inside(const char* type = "Probe") {

@@ -54,8 +54,13 @@ void saved_inside() {
 
 int main() {
     run_many(2000, victim::kUnlimited);
-    std::printf("free: highest %s, %s\n", highest == victim::kUnlimited ? "unlimited" : highest == 1 ? "1" : "some",
-                distinct > 4 ? "many" : distinct == 0 ? "none" : "one");
+    std::printf("free: highest %s, %s\n",
+                highest == victim::kUnlimited ? "unlimited"
+                : highest == 1                ? "1"
+                                              : "some",
+                distinct > 4    ? "many"
+                : distinct == 0 ? "none"
+                                : "one");
     for (const int own : {3, 2, 1}) {
         highest = 0;
         SetPerThreadMaxParallelism(own);

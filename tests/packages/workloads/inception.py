@@ -9,7 +9,7 @@ BATCH = 48
 SIDE = 48
 CLASSES = 10
 WIDTH = 32
-MODULES = (1, 2, 4)  # WIDTH times this, one module each, halved in between
+MODULES = (1, 2, 4)  # WIDTH times this is the width of a stage; halved in between
 
 layers = tf.keras.layers
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_tensorflow.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -20,19 +21,25 @@ ThreadPool::ThreadPool(Env*, const ThreadOptions&, const std::string&, int threa
     eigen_ = new Eigen::ThreadPoolTempl<EigenEnvironment>(threads);
 }
 
-ThreadPool::~ThreadPool() { delete eigen_; }
+ThreadPool::~ThreadPool() {
+    delete eigen_;
+}
 
 }  // namespace tsl::thread
 
 namespace tensorflow {
 
-Tensor::Tensor(const Shape& sizes) : shape{}, elements(1), buffer(nullptr) {
+Tensor::Tensor(const Shape& sizes) : elements(1), buffer(nullptr) {
+    static thread_local std::uint8_t rubbish = 1;
+    rubbish = static_cast<std::uint8_t>(rubbish * 5 + 1);
+    std::memset(shape, rubbish, sizeof shape);
     for (std::size_t i = 0; i < sizes.size() && i < 6; ++i) {
         const auto size = static_cast<std::uint16_t>(sizes[i]);
         std::memcpy(shape + 2 * i, &size, sizeof size);
         elements *= size;
     }
     shape[13] = 1;  // float
+    shape[15] = 0;
     shape[14] = static_cast<std::uint8_t>(sizes.size());
 }
 
@@ -88,8 +95,13 @@ OpKernel::~OpKernel() noexcept(false) {
     if (fake::at_kernel_end != nullptr) fake::at_kernel_end();
 }
 
+namespace {
+std::atomic<long> traces{0};
+}
+
 #ifndef FAKE_WITHOUT_TRACE
 std::string OpKernel::TraceString(const OpKernelContext& context, bool verbose) const {
+    traces.fetch_add(1, std::memory_order_relaxed);
     std::string text = name_;
     text += ':';
     text += type_;
@@ -113,9 +125,12 @@ std::string OpKernel::TraceString(const OpKernelContext& context, bool verbose) 
 }
 #endif
 
-void ThreadPoolDevice::Compute(OpKernel* kernel, OpKernelContext* context) { kernel->Compute(context); }
+void ThreadPoolDevice::Compute(OpKernel* kernel, OpKernelContext* context) {
+    kernel->Compute(context);
+}
 
-void ThreadPoolDevice::ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context, std::function<void()> done) {
+void ThreadPoolDevice::ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context,
+                                    std::function<void()> done) {
     kernel->ComputeAsync(context, std::move(done));
 }
 
@@ -123,8 +138,12 @@ namespace {
 thread_local int per_thread_max_parallelism = 1000000;
 }
 
-int GetPerThreadMaxParallelism() { return per_thread_max_parallelism; }
-void SetPerThreadMaxParallelism(int width) { per_thread_max_parallelism = width; }
+int GetPerThreadMaxParallelism() {
+    return per_thread_max_parallelism;
+}
+void SetPerThreadMaxParallelism(int width) {
+    per_thread_max_parallelism = width;
+}
 
 }  // namespace tensorflow
 
@@ -132,6 +151,10 @@ namespace fake {
 
 thread_local void (*at_kernel_end)() = nullptr;
 thread_local void (*at_pool_begin)() = nullptr;
+
+long traced() {
+    return tensorflow::traces.load();
+}
 
 tensorflow::ThreadPoolDevice& device() {
     static auto* const instance = new tensorflow::ThreadPoolDevice;

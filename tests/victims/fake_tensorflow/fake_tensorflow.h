@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TensorFlow of a few hundred lines for the victims: the classes and functions that corun hooks or needs, under
-// their real mangled names and in a library of the real soname. Kernels are lambdas. Like the wheel's, its vtable
-// slots are symbolic, so that a preloaded definition wins.
+// A TensorFlow of a few hundred lines for the victims: the classes and functions that corun hooks or needs,
+// under their real mangled names and in a library of the real soname. Kernels are lambdas. Like the wheel's,
+// its vtable slots are symbolic, so that a preloaded definition wins.
 //
-// FAKE_LAYOUT 0: OpKernelContext as in tensorflow-cpu 2.21. 1: another one; what lies where the known one has its
-// pointers is chosen by FAKE_TRAP in the environment, up to pointers that must not be followed.
+// FAKE_LAYOUT 0: OpKernelContext as in tensorflow-cpu 2.21. 1: another one; what lies where the known one has
+// its pointers is chosen by FAKE_TRAP in the environment, up to pointers that must not be followed.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ namespace tensorflow {
 
 using Shape = std::vector<int>;
 
-/// 13: data type, 14: rank, 15: 0 when the sizes are kept as 16 bit.
+/// 13: data type, 14: rank, 15: 0 when the sizes are kept as 16 bit. Bytes of no dimension hold anything.
 struct Tensor {
     explicit Tensor(const Shape& sizes);
 
@@ -95,8 +95,12 @@ class OpKernelContext {
     OpKernelContext(const OpKernelContext&) = delete;
     OpKernelContext& operator=(const OpKernelContext&) = delete;
 
-    [[nodiscard]] const Params& params() const { return *params_; }
-    [[nodiscard]] Params& params() { return *params_; }
+    [[nodiscard]] const Params& params() const {
+        return *params_;
+    }
+    [[nodiscard]] Params& params() {
+        return *params_;
+    }
 
   private:
 #if FAKE_LAYOUT == 0
@@ -149,6 +153,9 @@ namespace fake {
 
 using tensorflow::OpKernelContext;
 
+/// How often TraceString() was called.
+long traced();
+
 /// What the destructor of a kernel does on this thread; nothing if null.
 extern thread_local void (*at_kernel_end)();
 extern thread_local void (*at_pool_begin)();  ///< the same for the constructor of a pool
@@ -160,7 +167,8 @@ class Kernel final : public tensorflow::OpKernel {
   public:
     using Body = std::function<void(OpKernelContext*)>;
 
-    Kernel(std::string name, std::string type, Body body = [](OpKernelContext*) {})
+    Kernel(
+        std::string name, std::string type, Body body = [](OpKernelContext*) {})
         : OpKernel(std::move(name), std::move(type)), body_(std::move(body)) {}
     void Compute(OpKernelContext* context) override { body_(context); }
 
@@ -182,6 +190,8 @@ class AsyncKernel final : public tensorflow::AsyncOpKernel {
     Kernel::Body body_;
 };
 
-inline void run(tensorflow::OpKernel& kernel, OpKernelContext& context) { device().Compute(&kernel, &context); }
+inline void run(tensorflow::OpKernel& kernel, OpKernelContext& context) {
+    device().Compute(&kernel, &context);
+}
 
 }  // namespace fake
