@@ -16,6 +16,7 @@
 
 #include "shim/control_page.h"
 #include "shim/core.h"
+#include "shim/file_size_signal.h"
 
 namespace corun {
 namespace {
@@ -52,6 +53,7 @@ void control_start() noexcept {
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) return;
     void* memory = MAP_FAILED;
+    const NoFileSizeSignal quiet;
     if (ftruncate(file, 4096) == 0) memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (memory == MAP_FAILED) {

@@ -181,7 +181,10 @@ inline void fetch_next(ThreadState& thread, std::uint16_t slot) {
 
 void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) noexcept {
     scope.depth = 0;
-    if (!globals.active.load(std::memory_order_acquire)) [[unlikely]] return process_passive_op();
+    if (!globals.active.load(std::memory_order_acquire)) [[unlikely]] {
+        scopes_left(&scope);  // switched off after a jump: no width of ours stays behind
+        return process_passive_op();
+    }
     ThreadState* thread = this_thread;
     if (thread == nullptr) [[unlikely]] {
         thread = attach();

@@ -18,6 +18,7 @@
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/driver.h"
+#include "shim/file_size_signal.h"
 #include "shim/message.h"
 #include "shim/report.h"
 
@@ -107,6 +108,7 @@ void write_profile(const policy::Controller& controller) {
 void at_end() {
     if (!report_wanted.exchange(false) || off.load(std::memory_order_relaxed)) return;
     const int saved = errno;
+    const NoFileSizeSignal quiet;
     try {
         driver_read([](policy::Controller& controller, const DriverFigures& figures) {
             write_profile(controller);

@@ -540,11 +540,33 @@ class Files(Case):
                 self.warned_once({"CORUN_REPORT": path}, "report")
         self.assertEqual(list(self.path.iterdir()), [])
 
-    def test_full_disk(self) -> None:
-        if os.path.exists("/dev/full"):
-            link = self.path / "report.json.tmp"
-            link.symlink_to("/dev/full")
-            self.warned_once({"CORUN_REPORT": "/dev/full/report.json"}, "report")
+    def limited(self, size: int, settings: dict[str, str]) -> Outcome:
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+        return run([program("basic"), "200"], settings, preexec_fn=limit)
+
+    def test_file_size_limit(self) -> None:
+        # The limit's signal would end a program that itself writes nothing.
+        for size in (0, 100, 1000, 5000):
+            with self.subTest(size):
+                plain = self.limited(size, {"LD_PRELOAD": ""})
+                self.assertEqual(self.limited(size, {}), plain)
+                under = self.limited(size, {"CORUN_PROFILE": str(self.path / "p"), "CORUN_REPORT": str(self.path / "r.json")})
+                self.assertEqual((under.code, under.out), (3, "800 inputs\n"))
+                for path in self.path.iterdir():
+                    self.assertIn(path.name, ("p", "r.json"))
+                    path.unlink()
+
+    def test_report_that_does_not_fit_leaves_the_old_one(self) -> None:
+        report = self.path / "r.json"
+        settings = {"CORUN_REPORT": str(report)}
+        run([program("basic"), "200"], settings)
+        whole = report.read_bytes()
+        under = self.limited(1000, settings)
+        self.assertEqual((under.code, under.err.count("\n")), (3, 1), under.err)
+        self.assertEqual(report.read_bytes(), whole)
+        self.assertEqual([p.name for p in self.path.iterdir()], ["r.json"])
 
     def test_report_texts(self) -> None:
         for name in ("report.txt", "report.json", "report-%p.json"):
