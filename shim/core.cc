@@ -171,10 +171,17 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {  // one wr
 
 // A step runs its ops in much the same order each time, and between two calls of an op the program's own data has
 // pushed its slot out of the caches: most of what a settled op costs would be the wait for it.
-inline void fetch_next(ThreadState& thread, std::uint16_t slot) {
-    if (thread.next[thread.previous] != slot) thread.next[thread.previous] = slot;
-    thread.previous = slot;
-    __builtin_prefetch(&thread.slots[thread.next[slot]], 1);
+inline void fetch_next(ThreadState& thread, Slot& slot, const OpRecord* record) {
+    Slot* const previous = thread.previous;
+    thread.previous = &slot;
+    if (previous != nullptr && (previous->next != &slot || previous->next_record != record)) {
+        previous->next = &slot;
+        previous->next_record = record;
+        previous->next_birth = &globals.births[birth_index(slot.identity)];
+    }
+    __builtin_prefetch(slot.next, 1);
+    __builtin_prefetch(slot.next_record);
+    __builtin_prefetch(slot.next_birth);
 }
 
 }  // namespace
@@ -205,9 +212,9 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
         freed_since(slot)) [[unlikely]] {
         if (!resolve(*thread, slot, source, identity, shape, call)) return;
     }
-    fetch_next(*thread, static_cast<std::uint16_t>(&slot - thread->slots.data()));
     add(slot.calls, 1);
     OpRecord& record = *slot.record.load(std::memory_order_relaxed);
+    fetch_next(*thread, slot, &record);
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
     const std::uint64_t now = ticks();
     const std::uint64_t last = thread->last.load(std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of ours that grows over the program's RLIMIT_FSIZE must not end the program: the signal that says so is held
-// back and taken away again, the call fails with EFBIG.
+// A file of ours that grows over the program's RLIMIT_FSIZE must not end the program: the signal that says so
+// is held back and taken away again, the call fails with EFBIG.
 #pragma once
 
 #include <pthread.h>
@@ -21,7 +21,8 @@ class NoFileSizeSignal {
     }
     ~NoFileSizeSignal() {
         const timespec at_once{};
-        if (!already_) sigtimedwait(&set_, nullptr, &at_once);  // raised by a call of this thread, so pending here
+        if (!already_)
+            sigtimedwait(&set_, nullptr, &at_once);  // raised by a call of this thread, so pending here
         pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     }
     NoFileSizeSignal(const NoFileSizeSignal&) = delete;

@@ -47,12 +47,15 @@ inline constexpr std::size_t kBirths = 4096;
 inline constexpr std::uint32_t kSampleEvery = 16;  ///< of the timed ops that nobody asked for: notices drift
 
 /// Cache: (identity, shape) -> record. `birth` tells whether the identity was freed since.
-struct Slot {
+struct alignas(64) Slot {
     const void* identity;
     std::atomic<OpRecord*> record;     ///< this and calls are read by the report; all else is the thread's own
     std::uint32_t shape;
     std::uint32_t birth;
     std::atomic<std::uint64_t> calls;
+    const Slot* next;                  ///< that came after this one the last time, and what it will look at
+    const void* next_record;
+    const void* next_birth;
 
     /// Hands its calls over to the record, so that it can be given to another op.
     void settle() {
@@ -101,7 +104,7 @@ struct ThreadState {
     std::uint64_t random;
     std::uint32_t sampled;
     std::uint32_t evicted;
-    std::uint16_t previous;               ///< slot of the last op
+    Slot* previous;                       ///< of the last op
     bool busy;                            ///< inside our own slow path
     bool in_use;
     std::array<Entry, kDepth> stack;
@@ -110,7 +113,6 @@ struct ThreadState {
     alignas(64) std::atomic<std::uint32_t> ring_head;  ///< written by the thread
     alignas(64) std::atomic<std::uint32_t> ring_tail;  ///< written by whoever drains
     std::atomic<std::uint64_t> dropped;
-    std::array<std::uint16_t, kSlots + kProbes - 1> next;  ///< by slot: the one that came after it the last time
     std::array<Slot, kSlots + kProbes - 1> slots;
     std::array<RawSample, kRing> ring;
 };

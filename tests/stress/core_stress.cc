@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path of an op under many threads at once, made for sanitizers: nested scopes, scopes left by longjmp and by
-// pthread_exit, kernels that are freed and born again, threads that come and go, a report that is read meanwhile, and
-// corun switched off and on. What must hold: the ledger ends at exactly zero, every call is counted under its own key,
-// and no width of ours is left behind.
+// The path of an op under many threads at once, made for sanitizers: nested scopes, scopes left by longjmp
+// and by pthread_exit, kernels that are freed and born again, threads that come and go, a report that is read
+// meanwhile, and corun switched off and on. What must hold: the ledger ends at exactly zero, every call is
+// counted under its own key, and no width of ours is left behind.
 //   core_stress [SECONDS [THREADS]]        CORUN_POLICY and so on as usual
 #include <pthread.h>
 #include <setjmp.h>
@@ -48,20 +48,31 @@ void expect(bool holds, const char* what, long a, long b) {
     std::printf("FAILED: %s (%ld, %ld)\n", what, a, b);
 }
 
-// --- a fake runtime ------------------------------------------------------------------------------------------
+// --- a fake runtime
+// ------------------------------------------------------------------------------------------
 
 struct Kernel {
     unsigned kind = 0;
 };
 
 thread_local int parallelism = kOwn;
-int lever_get() { return parallelism; }
-void lever_set(int width) { parallelism = width; }
+int lever_get() {
+    return parallelism;
+}
+void lever_set(int width) {
+    parallelism = width;
+}
 
 // What has held another scope once is a container from then on: only some kinds do.
-bool is_label(unsigned kind) { return kind % 8 == 0; }  // says so itself
-bool may_hold(unsigned kind) { return kind % 8 <= 1; }
-unsigned spin_of(unsigned kind) { return kind % 3 == 0 ? 2000 : kind % 3 == 1 ? 300 : 5; }
+bool is_label(unsigned kind) {
+    return kind % 8 == 0;
+}  // says so itself
+bool may_hold(unsigned kind) {
+    return kind % 8 <= 1;
+}
+unsigned spin_of(unsigned kind) {
+    return kind % 3 == 0 ? 2000 : kind % 3 == 1 ? 300 : 5;
+}
 
 void describe(const void* identity, const void* call, OpText& text) {
     const auto kind = static_cast<const Kernel*>(identity)->kind;
@@ -81,7 +92,8 @@ constexpr SourceTable kTable{"fake", describe, lever_get, lever_set};
 
 std::array<Kernel, kShared> shared_kernels;
 
-// --- a thread of the program ---------------------------------------------------------------------------------
+// --- a thread of the program
+// ---------------------------------------------------------------------------------
 
 using Counts = std::array<std::array<long, kShapes>, kKinds>;
 Counts counted{};
@@ -103,21 +115,27 @@ class Worker {
 
     void act() {
         switch (pick(40)) {
-            case 0: return jump();
-            case 1: return reborn();
-            case 2: return op_async(Source::tensorflow);
-            default: return op(0);
+            case 0:
+                return jump();
+            case 1:
+                return reborn();
+            case 2:
+                return op_async(Source::tensorflow);
+            default:
+                return op(0);
         }
     }
 
     void op(unsigned depth) {
         Scope scope;
         const unsigned kind = begin(scope);
-        expect(parallelism >= 1 && parallelism <= kOwn, "the width is no more than the program's own", parallelism, kOwn);
+        expect(parallelism >= 1 && parallelism <= kOwn, "the width is no more than the program's own",
+               parallelism, kOwn);
         expect(width_now() >= 0 && width_now() <= 0xffff, "a width that is asked for", width_now(), 0);
         const int inside = parallelism;
         spin(spin_of(kind));
-        if (depth == 0) expect(parallelism == inside, "the width is constant in a scope", parallelism, inside);
+        if (depth == 0)
+            expect(parallelism == inside, "the width is constant in a scope", parallelism, inside);
         if (depth < kMostNested && may_hold(kind)) op(depth + 1);
         op_end(scope);
         if (depth == 0) expect(parallelism == kOwn, "nothing is left behind", parallelism, kOwn);
@@ -185,7 +203,8 @@ void* run_thread(void* argument) {
     return nullptr;
 }
 
-// --- who looks on --------------------------------------------------------------------------------------------
+// --- who looks on
+// --------------------------------------------------------------------------------------------
 
 std::size_t reports = 0;
 
@@ -208,7 +227,8 @@ void switch_off_and_on(const std::atomic<bool>& stop) {
     driver_set_active(true);
 }
 
-// --- the rounds ----------------------------------------------------------------------------------------------
+// --- the rounds
+// ----------------------------------------------------------------------------------------------
 
 void run_round(unsigned round, unsigned threads, double seconds) {
     const auto until = Clock::now() + std::chrono::microseconds(static_cast<long>(1e6 * seconds));
@@ -229,19 +249,22 @@ void check_calls() {
             seen[controller.op(op).info.key()] = static_cast<long>(figures.calls[op]);
         std::size_t containers = 0;
         for (const bool container : figures.container) containers += container ? 1 : 0;
-        expect(containers <= kKinds / 4 * kShapes, "only what holds others is a container", static_cast<long>(containers), 0);
+        expect(containers <= kKinds / 4 * kShapes, "only what holds others is a container",
+               static_cast<long>(containers), 0);
         long all = 0;
         for (unsigned kind = 0; kind < kKinds; ++kind) {
             for (unsigned shape = 0; shape < kShapes; ++shape) {
-                const std::string key = "fake/Kind" + std::to_string(kind) + "(" + std::to_string(shape) + ")";
+                const std::string key =
+                    "fake/Kind" + std::to_string(kind) + "(" + std::to_string(shape) + ")";
                 expect(seen[key] == counted[kind][shape], key.c_str(), seen[key], counted[kind][shape]);
                 all += counted[kind][shape];
             }
         }
-        expect(controller.op_count() <= kKinds * kShapes, "no other key", static_cast<long>(controller.op_count()), 0);
+        expect(controller.op_count() <= kKinds * kShapes, "no other key",
+               static_cast<long>(controller.op_count()), 0);
         expect(figures.open_scopes == 0, "no scope is open", figures.open_scopes, 0);
-        std::printf("%ld calls, each under its key; state %s, %zu phases\n", all, state_name(controller.state()),
-                    controller.phases().size());
+        std::printf("%ld calls, each under its key; state %s, %zu phases\n", all,
+                    state_name(controller.state()), controller.phases().size());
     });
 }
 
@@ -261,7 +284,8 @@ int main(int argc, char** argv) {
     for (unsigned round = 0; round < kRounds; ++round) run_round(round, threads, 0.7 * seconds / kRounds);
     check_calls();
     std::thread switcher(switch_off_and_on, std::cref(stop));
-    for (unsigned round = 0; round < kRounds; ++round) run_round(100 + round, threads, 0.3 * seconds / kRounds);
+    for (unsigned round = 0; round < kRounds; ++round)
+        run_round(100 + round, threads, 0.3 * seconds / kRounds);
     stop = true;
     switcher.join();
     reader.join();

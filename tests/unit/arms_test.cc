@@ -26,7 +26,8 @@ std::optional<int> narrowest(const Costs& costs, const std::vector<int>& widths)
             fastest = std::min(fastest.value_or(at->second), at->second), ++known;
     if (known < 2) return std::nullopt;
     for (const int width : widths)
-        if (const auto at = costs.find(width); at != costs.end() && at->second <= *fastest * 1.05) return width;
+        if (const auto at = costs.find(width); at != costs.end() && at->second <= *fastest * 1.05)
+            return width;
     return std::nullopt;
 }
 
@@ -42,11 +43,14 @@ OpView op_with(const Costs& costs) {
 
 Costs law(double serial, double parallel, double per_thread, int budget) {
     Costs costs;
-    for (const int width : candidate_widths(budget)) costs[width] = serial + parallel / width + per_thread * width;
+    for (const int width : candidate_widths(budget))
+        costs[width] = serial + parallel / width + per_thread * width;
     return costs;
 }
 
-Arm arm(const std::string& name, int budget) { return arm_by_name(name, budget).value(); }
+Arm arm(const std::string& name, int budget) {
+    return arm_by_name(name, budget).value();
+}
 
 WidthRow all(int width) {
     WidthRow row{};
@@ -96,8 +100,8 @@ TEST(Arms, EveryArmOfARaceIsFoundByItsName) {
 }
 
 TEST(Arms, NamesAreParsedStrictly) {
-    for (const char* name : {"", "race", "uniform", "uniform-", "uniform-x", "uniform-2x", "uniform--1", "uniform-nan",
-                             "price", "price-", "price--1", "price-cheap", "S1", "Idle", "s3"})
+    for (const char* name : {"", "race", "uniform", "uniform-", "uniform-x", "uniform-2x", "uniform--1",
+                             "uniform-nan", "price", "price-", "price--1", "price-cheap", "S1", "Idle", "s3"})
         EXPECT_FALSE(arm_by_name(name, 8)) << name;
     EXPECT_EQ(arm("random", 8).kind, ArmKind::random);
     EXPECT_EQ(arm("replay", 8).kind, ArmKind::replay);
@@ -195,7 +199,8 @@ TEST(Arms, IdleNeverGoesBeyondTheOpsOptimum) {
 TEST(Arms, IdleReachesABudgetThatIsNoPowerOfTwo) {
     for (const int budget : {3, 5, 6, 7, 12, 24, 48, 68, 100, 127, 160, 200}) {
         const WidthRow row = width_row(arm("idle", budget), op_with(law(0, 64, 0, budget)), budget);
-        EXPECT_EQ(row[idle_bucket(budget)], 0) << budget << ": all idle, the more the better: the program's own";
+        EXPECT_EQ(row[idle_bucket(budget)], 0)
+            << budget << ": all idle, the more the better: the program's own";
         EXPECT_EQ(row[0], 1) << budget;
         for (std::size_t bucket = 0; bucket + 1 < idle_bucket(budget); ++bucket) {
             EXPECT_GT(row[bucket], 0) << budget;
@@ -205,7 +210,8 @@ TEST(Arms, IdleReachesABudgetThatIsNoPowerOfTwo) {
 }
 
 TEST(Arms, IdleUsesAGuessBetweenTwoMeasuredWidths) {
-    // Measured at 1 and 16 alone; 2, 4 and 8 can be predicted. Fewer than two *measured* widths fit into few CPUs.
+    // Measured at 1 and 16 alone; 2, 4 and 8 can be predicted. Fewer than two *measured* widths fit into few
+    // CPUs.
     const Costs costs = law(0, 16, 0, 16);
     OpView op = op_with(costs);
     op.optimum = [costs](const std::vector<int>& widths) -> std::optional<int> {

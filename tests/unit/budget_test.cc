@@ -136,7 +136,9 @@ TEST_F(BudgetFolder, TheSmallestWins) {
     const int machine = budget().affinity;
     ASSERT_GE(machine, 1);
     member_of("0::/job\n");
-    const auto set_quota = [this](int percent) { write("job/cpu.max", std::to_string(percent * 1000) + " 100000"); };
+    const auto set_quota = [this](int percent) {
+        write("job/cpu.max", std::to_string(percent * 1000) + " 100000");
+    };
     set_quota(100 * machine + 500);
     EXPECT_EQ(budget().cpus, machine);
     set_quota(100);
@@ -176,7 +178,8 @@ TEST_F(BudgetFolder, TheAffinityMaskCounts) {
         CPU_SET(first, &mask);
         ASSERT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
         seen = budget(8);
-    }).join();
+    })
+        .join();
     EXPECT_EQ(seen.affinity, 1);
     EXPECT_EQ(seen.cpus, 1);
     EXPECT_EQ(budget().affinity, machine);

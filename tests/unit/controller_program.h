@@ -39,12 +39,12 @@ struct Scenario {
     std::function<std::size_t(std::vector<FakeModel>& models, long step, double now)> next =
         [](std::vector<FakeModel>&, long, double) { return std::size_t{0}; };
     int budget = 2;
-    std::size_t threads = 1;   ///< that dispatch ops side by side
-    bool new_keys = false;     ///< no op key ever comes back
-    bool new_shapes = false;   ///< no shape does
+    std::size_t threads = 1;  ///< that dispatch ops side by side
+    bool new_keys = false;    ///< no op key ever comes back
+    bool new_shapes = false;  ///< no shape does
     Noise noise{};
-    double op_noise = 0.15;    ///< lognormal, of every op
-    double dispatch = 2e-6;    ///< seconds between two ops of a thread
+    double op_noise = 0.15;  ///< lognormal, of every op
+    double dispatch = 2e-6;  ///< seconds between two ops of a thread
 };
 
 class Simulation {
@@ -55,7 +55,8 @@ class Simulation {
           shim_(make(settings, scenario_.budget, seed, std::move(profile)), scenario_.budget,
                 static_cast<int>(scenario_.threads)),
           random_(seed * 7919 + 17) {
-        for (float& factor : op_noise_) factor = static_cast<float>(std::exp(scenario_.op_noise * normal_(random_)));
+        for (float& factor : op_noise_)
+            factor = static_cast<float>(std::exp(scenario_.op_noise * normal_(random_)));
         records_.resize(scenario_.models.size());
         phase_ = 6.28 * std::uniform_real_distribution<double>()(random_);
         burst_begins_ = exponential(scenario_.noise.burst_every);
@@ -76,12 +77,14 @@ class Simulation {
     [[nodiscard]] long steps() const { return steps_; }
     std::vector<FakeModel>& models() { return scenario_.models; }
 
-    /// Time that the ops between two seconds would have taken at their own width over what they took, without the
-    /// machine's noise: 1.1 is 10 % faster than without corun. Ops that run beside others count at their slowed time.
+    /// Time that the ops between two seconds would have taken at their own width over what they took, without
+    /// the machine's noise: 1.1 is 10 % faster than without corun. Ops that run beside others count at their
+    /// slowed time.
     [[nodiscard]] double speed(double from, double to) const {
         double plain = 0.0;
         double actual = 0.0;
-        for (auto s = static_cast<std::size_t>(from); s < std::min(static_cast<std::size_t>(to), plain_.size()); ++s)
+        for (auto s = static_cast<std::size_t>(from);
+             s < std::min(static_cast<std::size_t>(to), plain_.size()); ++s)
             plain += plain_[s], actual += actual_[s];
         return actual > 0.0 ? plain / actual : 1.0;
     }
@@ -112,7 +115,8 @@ class Simulation {
         });
     }
     /// When some phase was first decided: an arm is guarded, or the program left as it is.
-    [[nodiscard]] std::optional<FakeShim::Event> decision(double from = 0.0, std::optional<PhaseId> phase = {}) const {
+    [[nodiscard]] std::optional<FakeShim::Event> decision(double from = 0.0,
+                                                          std::optional<PhaseId> phase = {}) const {
         for (const FakeShim::Event& event : shim_.events()) {
             const bool decided = event.state == State::guard || event.state == State::stood_down ||
                                  event.state == State::fixed;
@@ -146,7 +150,8 @@ class Simulation {
         const double factor = machine_factor();
         std::vector<Thread> threads(scenario_.threads);
         for (Thread& thread : threads) thread.free_at = now_;
-        for (std::size_t i = 0; i < fake.step.size(); ++i) threads[i % threads.size()].queue.push_back(fake.step[i]);
+        for (std::size_t i = 0; i < fake.step.size(); ++i)
+            threads[i % threads.size()].queue.push_back(fake.step[i]);
         while (true) {
             Thread* next = nullptr;
             for (Thread& thread : threads) {
@@ -167,16 +172,11 @@ class Simulation {
             return;
         }
         const std::size_t op = thread.queue[thread.at++];
-        const std::optional<OpId> record = resolve(model, op);
+        const OpId record = resolve(model, op);
         const std::vector<double>& costs = scenario_.models[model].ops[op].seconds;
-        int width = 0;
-        int beside = 0;
-        if (record) {
-            beside = shim_.open_widths();
-            thread.running = shim_.begin(index, *record, thread.free_at);
-            width = thread.running->width;
-        }
-        if (width == 0) width = scenario_.budget;
+        const int beside = shim_.open_widths();
+        thread.running = shim_.begin(index, record, thread.free_at);
+        const int width = thread.running->width > 0 ? thread.running->width : scenario_.budget;
         // More threads than CPUs share them.
         const double crowd = std::max(1.0, static_cast<double>(beside + width) / scenario_.budget);
         const double alone = std::max(1.0, static_cast<double>(beside + scenario_.budget) / scenario_.budget);
@@ -188,15 +188,15 @@ class Simulation {
         thread.free_at += actual * factor * static_cast<double>(op_noise_[noise_at_++ % op_noise_.size()]);
     }
 
-    std::optional<OpId> resolve(std::size_t model, std::size_t op) {
+    OpId resolve(std::size_t model, std::size_t op) {
         const FakeModel& fake = scenario_.models[model];
         auto& known = records_[model];
         if (known.size() < fake.ops.size()) known.resize(fake.ops.size());
-        if (known[op] && !scenario_.new_keys && !scenario_.new_shapes) return known[op];
+        if (known[op] && !scenario_.new_keys && !scenario_.new_shapes) return *known[op];
         OpInfo info{"fake", fake.ops[op].kind, fake.ops[op].shapes, fake.name, fake.ops[op].elements, false};
         if (scenario_.new_keys) info.kind += std::to_string(++fresh_);
         if (scenario_.new_shapes) info.shapes += std::to_string(++fresh_);
-        return known[op] = shim_.resolve(info);
+        return *(known[op] = shim_.resolve(info));
     }
 
     double machine_factor() {
@@ -243,12 +243,14 @@ inline FakeModel lstm_like(int budget = 2, double scale = 1.0) {
     std::uniform_real_distribution<double> uniform(0.5, 1.5);
     const auto add = [&](const std::string& kind, double serial, double parallel, double per_thread) {
         FakeOp op{kind, "(" + std::to_string(model.ops.size()) + ")", parallel * 1e9, {}};
-        for (int w = 1; w <= budget; ++w) op.seconds.push_back(scale * (serial + parallel / w + per_thread * (w - 1)));
+        for (int w = 1; w <= budget; ++w)
+            op.seconds.push_back(scale * (serial + parallel / w + per_thread * (w - 1)));
         model.ops.push_back(op);
         return model.ops.size() - 1;
     };
     std::vector<std::size_t> body;
-    for (int i = 0; i < 16; ++i) body.push_back(add("Cell" + std::to_string(i % 5), 3e-6, 14e-6 * uniform(random), 15e-6));
+    for (int i = 0; i < 16; ++i)
+        body.push_back(add("Cell" + std::to_string(i % 5), 3e-6, 14e-6 * uniform(random), 15e-6));
     for (int i = 0; i < 4; ++i) body.push_back(add("MatMul", 5e-6, 70e-6 * uniform(random), 24e-6));
     for (int i = 0; i < 10; ++i) model.step.push_back(add("Head", 10e-6, 160e-6 * uniform(random), 10e-6));
     for (int i = 0; i < 30; ++i) model.step.insert(model.step.end(), body.begin(), body.end());
@@ -266,7 +268,10 @@ inline FakeModel resnet_like(int budget = 2, double scale = 1.0) {
         const bool conv = i % 3 == 0;
         const double parallel = (conv ? 3.4e-3 : 0.12e-3) * uniform(random) * scale;
         const double serial = (conv ? 0.15e-3 : 0.1e-3) * scale;
-        FakeOp op{conv ? "Conv2D" : "Small" + std::to_string(i % 4), "(" + std::to_string(i) + ")", parallel * 1e9, {}};
+        FakeOp op{conv ? "Conv2D" : "Small" + std::to_string(i % 4),
+                  "(" + std::to_string(i) + ")",
+                  parallel * 1e9,
+                  {}};
         for (int w = 1; w <= budget; ++w)
             op.seconds.push_back(serial + parallel / w + (conv ? 8e-6 : 50e-6 * scale) * (w - 1));
         model.ops.push_back(op);
@@ -279,7 +284,8 @@ inline FakeModel resnet_like(int budget = 2, double scale = 1.0) {
 inline FakeModel neutral(int budget = 2) {
     FakeModel model = resnet_like(budget);
     model.name = "neutral";
-    for (FakeOp& op : model.ops) op.kind = "N" + op.kind, op.seconds.assign(op.seconds.size(), op.seconds.back());
+    for (FakeOp& op : model.ops)
+        op.kind = "N" + op.kind, op.seconds.assign(op.seconds.size(), op.seconds.back());
     return model;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole fake process around a controller: a program of ops with known costs at each width on a noisy machine, and
-// the shim between them. FakeShim mirrors shim/core.cc and shim/driver.cc step by step, with a clock that only the
-// program moves: a change there belongs here too.
+// A whole fake process around a controller: a program of ops with known costs at each width on a noisy
+// machine, and the shim between them. FakeShim mirrors shim/core.cc and shim/driver.cc step by step, with a
+// clock that only the program moves: a change there belongs here too.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,17 +54,21 @@ class FakeShim {
     [[nodiscard]] const std::map<ArmId, long>& directives() const { return directives_; }  ///< windows by arm
     [[nodiscard]] int open_widths() const { return ledger_.widths(); }
 
-    /// Driver::resolve; nothing when the table is full.
-    std::optional<OpId> resolve(OpInfo info) {
-        std::size_t& variants = variants_[info.kind];
-        if (++variants > kVariants) info.shapes = "(varied)";
-        if (controller_->op_count() + 1024 > 16384) return std::nullopt;
+    /// Driver::resolve.
+    OpId resolve(OpInfo info) {
+        const auto known = variants_.find(info.kind);
+        const std::size_t variants = known == variants_.end() ? 0 : known->second.size();
+        if (variants == 0 || known->second.count(info.shapes) == 0) {
+            if (variants >= kVariants)
+                info.shapes = "(varied)";
+            else if (controller_->op_count() + kRecordsLeft > kRecords)
+                info.kind = "(other)", info.shapes.clear();
+            else
+                variants_[info.kind].insert(info.shapes);
+        }
         const std::size_t before = controller_->op_count();
         const OpId op = controller_->add_op(info);
-        if (op < before) {
-            --variants;
-            return op;
-        }
+        if (op < before) return op;
         Record& record = records_.emplace_back();
         record.bucket = 1 + std::hash<std::string>{}(info.key()) % (kHistogramBuckets - 1);
         record.wanted = true;
@@ -101,14 +106,15 @@ class FakeShim {
         if (record.reference == 0.0) work_[0] += now - running.begin;
         const bool wanted = record.wanted || running.assigned || directive_.record_all;
         if (!wanted && ++sampled_ % 16 != 0) return;
-        ring_.push_back({running.op, running.begin, now - running.begin, running.width, solo, running.assigned,
-                         running.width == 0});
+        ring_.push_back({running.op, running.begin, now - running.begin, running.width, solo,
+                         running.assigned, running.width == 0});
     }
 
   private:
     static constexpr double kDrainSeconds = 0.010;
     static constexpr double kGap = 200e-6;
     static constexpr std::size_t kVariants = 64;
+    static constexpr std::size_t kRecords = 16384, kRecordsLeft = 1024;
 
     struct Record {
         std::size_t bucket = 1;
@@ -155,11 +161,13 @@ class FakeShim {
     }
     void apply_assignments() {
         for (Record& record : records_) record.assigned = 0;
-        for (const model::Assignment& wish : controller_->assignments()) records_[wish.op].assigned = wish.width;
+        for (const model::Assignment& wish : controller_->assignments())
+            records_[wish.op].assigned = wish.width;
     }
 
     void drain(double now) {
-        std::sort(ring_.begin(), ring_.end(), [](const OpSample& a, const OpSample& b) { return a.begin < b.begin; });
+        std::sort(ring_.begin(), ring_.end(),
+                  [](const OpSample& a, const OpSample& b) { return a.begin < b.begin; });
         for (const OpSample& sample : ring_) controller_->sample(sample, frozen_);
         ring_.clear();
         settle_frozen();
@@ -214,8 +222,10 @@ class FakeShim {
         const bool other = next.arm != directive_.arm || next.explore != directive_.explore;
         directive_ = next;
         ++directives_[next.arm];
-        if (other) start_settling(now);
-        else start_window(now);
+        if (other)
+            start_settling(now);
+        else
+            start_window(now);
         set_due(now);
     }
     void on_anchor(double now) {
@@ -240,7 +250,8 @@ class FakeShim {
         if (now >= next_drain_) drain(now);
         if (directive_.anchor && op == *directive_.anchor) on_anchor(now);
         const double age = now - begin_;
-        if (settling_ && age >= (directive_.anchor ? directive_.patience : 0.05)) start_window(now);
+        if (settling_ && age >= (directive_.anchor ? directive_.patience : 0.05))
+            start_window(now);
         else if (!settling_ && age >= (directive_.anchor ? directive_.patience : directive_.length))
             close_window(now);
         set_due(now);
@@ -249,7 +260,7 @@ class FakeShim {
     std::unique_ptr<Controller> controller_;
     int budget_;
     std::vector<Record> records_;
-    std::map<std::string, std::size_t> variants_;
+    std::map<std::string, std::set<std::string>> variants_;
     std::vector<OpSample> ring_;
     std::vector<OpId> frozen_;
     Ledger ledger_;

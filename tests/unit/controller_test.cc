@@ -18,7 +18,9 @@ ControllerSettings two_cpus() {
     return settings;
 }
 
-OpInfo op_named(const std::string& kind, bool container = false) { return {"fake", kind, "(4)", "example", 4.0, container}; }
+OpInfo op_named(const std::string& kind, bool container = false) {
+    return {"fake", kind, "(4)", "example", 4.0, container};
+}
 
 class ControllerTest : public testing::Test {
   protected:
@@ -26,7 +28,12 @@ class ControllerTest : public testing::Test {
 
     /// One op of this cost; its reference is frozen by enough of them.
     void sample(OpId op, double seconds, bool plain = true) {
-        OpSample sample{.op = op, .begin = now_, .seconds = seconds, .width = plain ? 0 : 1, .solo = true, .plain = plain};
+        OpSample sample{.op = op,
+                        .begin = now_,
+                        .seconds = seconds,
+                        .width = plain ? 0 : 1,
+                        .solo = true,
+                        .plain = plain};
         controller_->sample(sample, frozen_);
         now_ += seconds;
     }
@@ -165,7 +172,8 @@ TEST_F(ControllerTest, WithOneCpuThereIsNothingToChoose) {
 }
 
 TEST_F(ControllerTest, PoliciesAreFoundByName) {
-    for (const char* policy : {"uniform-2", "s2", "price-0.05", "random", "idle", "pass-through", "price-0.123"}) {
+    for (const char* policy :
+         {"uniform-2", "s2", "price-0.05", "random", "idle", "pass-through", "price-0.123"}) {
         ControllerSettings settings;
         settings.budget = settings.explorer.max_width = 68;  // its race has the most arms
         settings.policy = policy;
@@ -193,7 +201,8 @@ TEST_F(ControllerTest, EveryStateHasASentence) {
         EXPECT_FALSE(sentence.empty());
         stood_down = stood_down || sentence.find("stands down, decided after") != std::string::npos;
         EXPECT_FALSE(controller_->explain_op(op, *controller_->current()).empty());
-        EXPECT_EQ(controller_->explain_op(container, *controller_->current()), "a label or holds other ops: nothing is set");
+        EXPECT_EQ(controller_->explain_op(container, *controller_->current()),
+                  "a label or holds other ops: nothing is set");
     }
     EXPECT_TRUE(stood_down);
 }
