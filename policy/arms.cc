@@ -45,8 +45,8 @@ int cheapest(const OpView& op, const std::vector<int>& widths, double lambda) {
     return known >= 2 ? best : 0;
 }
 
-// For every bucket the best of the widths that fit into the idle CPUs. With one CPU idle (or none: the op has to
-// run, and running narrow disturbs least) that is 1.
+// For every bucket the best of the widths that fit into the idle CPUs. With one CPU idle (or none: the op has
+// to run, and running narrow disturbs least) that is 1.
 WidthRow idle_row(const OpView& op, const std::vector<int>& widths) {
     WidthRow row{};
     if (cheapest(op, widths, 0.0) == 0) return row;
@@ -93,7 +93,8 @@ std::optional<Arm> arm_by_name(const std::string& name, int budget) {
     if (name == "idle") return Arm{ArmKind::idle, 0.0, name};
     if (name == "random") return Arm{ArmKind::random, 0.0, name};
     if (name == "replay") return Arm{ArmKind::replay, 0.0, name};
-    if (auto lambda = number_after(name, "price-")) return Arm{ArmKind::price, *lambda, number_name("price", *lambda)};
+    if (auto lambda = number_after(name, "price-"))
+        return Arm{ArmKind::price, *lambda, number_name("price", *lambda)};
     if (auto width = number_after(name, "uniform-")) {
         const double k = std::clamp(std::floor(*width), 1.0, static_cast<double>(std::max(budget, 1)));
         return Arm{ArmKind::uniform, k, number_name("uniform", k)};
@@ -106,13 +107,26 @@ WidthRow width_row(const Arm& arm, const OpView& op, int budget) {
     WidthRow row{};
     switch (arm.kind) {
         case ArmKind::pass_through:
-        case ArmKind::random: break;
-        case ArmKind::uniform: row = everywhere(static_cast<int>(arm.value)); break;
-        case ArmKind::optimum: row = everywhere(op.optimum(widths).value_or(0)); break;
-        case ArmKind::by_type: row = everywhere(op.type_optimum.value_or(0)); break;
-        case ArmKind::price: row = everywhere(cheapest(op, widths, arm.value)); break;
-        case ArmKind::idle: row = idle_row(op, widths); break;
-        case ArmKind::replay: row = everywhere(op.profile_width); break;
+        case ArmKind::random:
+            break;
+        case ArmKind::uniform:
+            row = everywhere(static_cast<int>(arm.value));
+            break;
+        case ArmKind::optimum:
+            row = everywhere(op.optimum(widths).value_or(0));
+            break;
+        case ArmKind::by_type:
+            row = everywhere(op.type_optimum.value_or(0));
+            break;
+        case ArmKind::price:
+            row = everywhere(cheapest(op, widths, arm.value));
+            break;
+        case ArmKind::idle:
+            row = idle_row(op, widths);
+            break;
+        case ArmKind::replay:
+            row = everywhere(op.profile_width);
+            break;
     }
     for (auto& width : row)
         if (width >= budget) width = 0;

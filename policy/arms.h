@@ -48,12 +48,13 @@ struct Arm {
 /// The arms that a race starts with on `budget` CPUs; element 0 is pass-through. At most kArmSlots.
 [[nodiscard]] std::vector<Arm> race_arms(int budget);
 
-/// By name as in CORUN_POLICY ("uniform-2", "price-0.05"); nothing when there is no such arm ("race" is none).
+/// By name as in CORUN_POLICY ("uniform-2", "price-0.05"); nothing when there is no such arm ("race" is
+/// none).
 [[nodiscard]] std::optional<Arm> arm_by_name(const std::string& name, int budget);
 
 /// What the arms need to know of one op. Functions must outlive the call only.
 struct OpView {
-    std::function<std::optional<double>(int width)> seconds;          ///< predicted, solo
+    std::function<std::optional<double>(int width)> seconds;             ///< predicted, solo
     std::function<std::optional<int>(const std::vector<int>&)> optimum;  ///< with deadband, narrowest first
     std::optional<int> type_optimum;  ///< that of the most expensive op of the type
     int profile_width = 0;

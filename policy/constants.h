@@ -26,9 +26,10 @@ inline constexpr double kWinsor = 0.10;        // share of each tail that is pul
 inline constexpr double kIndifference = 0.02;  // arms this close to the best are the same
 inline constexpr double kRaceError = 0.05;     // to drop the best arm: shared by looks and arms
 inline constexpr int kGoodEnoughRounds = 6;    // a race may end among arms that are about as good
-inline constexpr double kGoodEnoughError = 0.015;  // that one of them is more than kIndifference better after all
-inline constexpr int kRacePooledRounds = 12;   // before, one pair's spread is too uncertain: pool
-inline constexpr int kDiscardsPerArm = 2;      // more in a round: its first window is the odd one
+inline constexpr double kGoodEnoughError =
+    0.015;                                    // that one of them is more than kIndifference better after all
+inline constexpr int kRacePooledRounds = 12;  // before, one pair's spread is too uncertain: pool
+inline constexpr int kDiscardsPerArm = 2;     // more in a round: its first window is the odd one
 
 // --- guard ---------------------------------------------------------------------------------------
 // ABBA blocks.

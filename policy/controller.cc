@@ -7,7 +7,8 @@
 namespace corun::policy {
 namespace {
 
-// The first calls of an op pay for first touches and for primitives that are made once; they are not its cost.
+// The first calls of an op pay for first touches and for primitives that are made once; they are not its
+// cost.
 constexpr std::size_t kFirstSkipped = 2;
 constexpr std::size_t kFirstSamples = 11;
 // Windows with too much unreferenced work in a row before the mix counts as new.
@@ -25,7 +26,8 @@ constexpr double kSpacingSeconds = 0.02;  // without a period
 // Arms that could differ by no more than the race would notice are one.
 constexpr double kSameArms = kIndifference;
 constexpr double kFreedShare = 0.2;
-// Curves are of ops that ran alone. Where nearly all of them do, an arm that the curves call this slow is not tried.
+// Curves are of ops that ran alone. Where nearly all of them do, an arm that the curves call this slow is not
+// tried.
 constexpr double kSoloShare = 0.9;
 constexpr double kHopelessSlower = 1.25;
 
@@ -46,8 +48,10 @@ Controller::Controller(ControllerSettings settings, double now)
             const auto same = std::find_if(arms_.begin(), arms_.end(),
                                            [&](const Arm& known) { return known.name == arm->name; });
             fixed_ = static_cast<ArmId>(same - arms_.begin());
-            if (same == arms_.end() && arms_.size() == kArmSlots) arms_.back() = *arm, fixed_ = kArmSlots - 1;
-            else if (same == arms_.end()) arms_.push_back(*arm);
+            if (same == arms_.end() && arms_.size() == kArmSlots)
+                arms_.back() = *arm, fixed_ = kArmSlots - 1;
+            else if (same == arms_.end())
+                arms_.push_back(*arm);
         }
     }
     rows_.resize(arms_.size());
@@ -56,7 +60,8 @@ Controller::Controller(ControllerSettings settings, double now)
 
 Controller::~Controller() = default;
 
-// --- ops -----------------------------------------------------------------------------------------------------
+// --- ops
+// -----------------------------------------------------------------------------------------------------
 
 bool Controller::cheap(const OpState& state) const {
     return state.reference > 0.0 && state.reference < settings_.cheap_seconds;
@@ -100,7 +105,8 @@ void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
     OpState& state = ops_[sample.op];
     if (state.info.container) return;
     if (state.reference == 0.0) {
-        // Only the program's own way may set the yardstick (or the one arm there is, when nothing is compared).
+        // Only the program's own way may set the yardstick (or the one arm there is, when nothing is
+        // compared).
         if (!sample.plain && !fixed_) return;
         state.first.push_back(static_cast<float>(sample.seconds));
         if (state.first.size() == kFirstSamples) freeze(sample.op, frozen);
@@ -126,7 +132,8 @@ void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
         return explorer_.add_time(sample.op, sample.seconds);
     }
     latest = sample.begin;
-    explorer_.record(sample.op, {sample.width > 0 ? sample.width : settings_.budget, sample.solo, sample.seconds},
+    explorer_.record(sample.op,
+                     {sample.width > 0 ? sample.width : settings_.budget, sample.solo, sample.seconds},
                      sample.assigned);
 }
 
@@ -146,13 +153,15 @@ bool Controller::plan(double now) {
     const auto same = [](const model::Assignment& a, const model::Assignment& b) {
         return a.op == b.op && a.width == b.width;
     };
-    if (next.size() == assignments_.size() && std::equal(next.begin(), next.end(), assignments_.begin(), same))
+    if (next.size() == assignments_.size() &&
+        std::equal(next.begin(), next.end(), assignments_.begin(), same))
         return false;
     assignments_ = std::move(next);
     return true;
 }
 
-// --- windows -------------------------------------------------------------------------------------------------
+// --- windows
+// -------------------------------------------------------------------------------------------------
 
 const Phase* Controller::current() const {
     return current_ ? phases_[static_cast<std::size_t>(*current_)].get() : nullptr;
@@ -165,7 +174,9 @@ const Phase* Controller::longest() const {
     return best;
 }
 
-State Controller::state() const { return current() != nullptr ? current()->state() : State::learn; }
+State Controller::state() const {
+    return current() != nullptr ? current()->state() : State::learn;
+}
 
 void Controller::window_ended(const Window& window, double now) {
     // With the settling before it, which never lasts longer than one is willing to wait.
@@ -183,8 +194,10 @@ void Controller::window_ended(const Window& window, double now) {
         enter_phase(*phase, now);
     } else if (current_) {
         Phase& now_in = *phases_[static_cast<std::size_t>(*current_)];
-        if (phase) advance(now_in, window, elapsed);
-        else now_in.skip(window, elapsed);
+        if (phase)
+            advance(now_in, window, elapsed);
+        else
+            now_in.skip(window, elapsed);
     }
     next_directive(now);
 }
@@ -195,7 +208,8 @@ void Controller::strange_window(const Window& window, double elapsed, double now
     finder_.clear();
     finder_since_.reset();
     if (current_) phases_[static_cast<std::size_t>(*current_)]->skip(window, elapsed);
-    if (learning_ || strange_windows_ < kStrangeWindows || window.total_work() + window.work[0] <= 0.0) return;
+    if (learning_ || strange_windows_ < kStrangeWindows || window.total_work() + window.work[0] <= 0.0)
+        return;
     learning_ = true;
     learn_since_ = now;
     current_.reset();
@@ -246,8 +260,9 @@ bool Controller::explored(const Phase& phase) {
     return explorer_.done() || fruitless_windows_ >= kFruitlessWindows || phase.in_state() > kExploreMost;
 }
 
-// What two arms could differ by, as a share of the work: by the predicted times of the ops that they run at different
-// widths, and at least by kFreedShare of those ops' work, since a narrower op leaves CPUs to others.
+// What two arms could differ by, as a share of the work: by the predicted times of the ops that they run at
+// different widths, and at least by kFreedShare of those ops' work, since a narrower op leaves CPUs to
+// others.
 double Controller::difference(ArmId a, ArmId b) const {
     const auto& left = rows_[static_cast<std::size_t>(a)];
     const auto& right = rows_[static_cast<std::size_t>(b)];
@@ -304,10 +319,13 @@ void Controller::choose_arms(Phase& phase) {
             continue;
         }
         const auto twin = std::find_if(distinct.begin(), distinct.end(), [&](ArmId other) {
-            return arms_[static_cast<std::size_t>(other)].kind != ArmKind::random && difference(arm, other) < kSameArms;
+            return arms_[static_cast<std::size_t>(other)].kind != ArmKind::random &&
+                   difference(arm, other) < kSameArms;
         });
-        if (twin == distinct.end()) distinct.push_back(arm);
-        else skipped[arm] = "same as " + arms_[static_cast<std::size_t>(*twin)].name;
+        if (twin == distinct.end())
+            distinct.push_back(arm);
+        else
+            skipped[arm] = "same as " + arms_[static_cast<std::size_t>(*twin)].name;
     }
     phase.start_race(distinct, skipped);
 }
@@ -327,7 +345,8 @@ void Controller::next_directive(double now) {
     if (fixed_now) directive_.arm = *fixed_;
 }
 
-// --- tables --------------------------------------------------------------------------------------------------
+// --- tables
+// --------------------------------------------------------------------------------------------------
 
 OpView Controller::view(OpId id) const {
     OpView view;
@@ -354,7 +373,8 @@ void Controller::rebuild_tables() {
     }
     for (std::size_t arm = 0; arm < arms_.size(); ++arm)
         for (OpId id = 0; id < ops_.size(); ++id)
-            if (ops_[id].phase == -1 || ops_[id].phase == current_)  // another phase has decided by what it knew
+            if (ops_[id].phase == -1 ||
+                ops_[id].phase == current_)  // another phase has decided by what it knew
                 rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget);
     tables_changed_ = true;
 }
@@ -365,8 +385,12 @@ bool Controller::take_tables_changed() {
     return changed;
 }
 
-WidthRow Controller::row(OpId op, ArmId arm) const { return rows_[static_cast<std::size_t>(arm)][op]; }
+WidthRow Controller::row(OpId op, ArmId arm) const {
+    return rows_[static_cast<std::size_t>(arm)][op];
+}
 
-int Controller::width(OpId op, const Phase& phase) const { return row(op, phase.arm())[kIdleBuckets - 1]; }
+int Controller::width(OpId op, const Phase& phase) const {
+    return row(op, phase.arm())[kIdleBuckets - 1];
+}
 
 }  // namespace corun::policy

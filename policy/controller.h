@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts model and policy together for one process: op keys, reference costs, phases, width tables. Pure: what it knows
-// of time, ops and samples is passed in; the shim does what directive() says and asks for the tables when told to.
+// Puts model and policy together for one process: op keys, reference costs, phases, width tables. Pure: what
+// it knows of time, ops and samples is passed in; the shim does what directive() says and asks for the tables
+// when told to.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +23,19 @@ namespace corun::policy {
 using model::OpId;
 
 struct ControllerSettings {
-    int budget = 1;                  ///< CPUs
-    std::string policy = "race";     ///< "race" or the name of an arm
-    bool observe = false;            ///< pass-through only, nothing is decided
-    bool replay = false;             ///< widths come from the profile, nothing is explored
-    double cheap_seconds = 3e-6;     ///< ops below are not explored
+    int budget = 1;                                  ///< CPUs
+    std::string policy = "race";                     ///< "race" or the name of an arm
+    bool observe = false;                            ///< pass-through only, nothing is decided
+    bool replay = false;                             ///< widths come from the profile, nothing is explored
+    double cheap_seconds = 3e-6;                     ///< ops below are not explored
     model::ExplorerSettings explorer{.samples = 5};  ///< each of another step, whose noise it shares
     std::uint64_t seed = 1;
 };
 
 struct OpInfo {
-    std::string source;   ///< "tensorflow"
-    std::string kind;     ///< "MatMul"
-    std::string shapes;   ///< "(float[3,4];float[4,5])"
+    std::string source;  ///< "tensorflow"
+    std::string kind;    ///< "MatMul"
+    std::string shapes;  ///< "(float[3,4];float[4,5])"
     std::string example;
     double elements = 0.0;
     bool container = false;
@@ -45,25 +46,25 @@ struct OpInfo {
 /// One timed op.
 struct OpSample {
     OpId op = 0;
-    double begin = 0.0;    ///< seconds since the start
+    double begin = 0.0;  ///< seconds since the start
     double seconds = 0.0;
-    int width = 0;         ///< 0: the program's own
+    int width = 0;  ///< 0: the program's own
     bool solo = false;
-    bool assigned = false; ///< at a width that assignments() asked for
-    bool plain = false;    ///< no lever was pulled
+    bool assigned = false;  ///< at a width that assignments() asked for
+    bool plain = false;     ///< no lever was pulled
 };
 
 /// Everything known of one op key.
 struct OpState {
     OpInfo info;
-    double reference = 0.0;       ///< seconds; 0: not known yet
-    double work = 0.0;            ///< reference seconds while every op was recorded: its share of the mix
-    double solo_work = 0.0;       ///< of them, with nothing beside it
-    PhaseId phase = -1;           ///< where it was last seen
+    double reference = 0.0;  ///< seconds; 0: not known yet
+    double work = 0.0;       ///< reference seconds while every op was recorded: its share of the mix
+    double solo_work = 0.0;  ///< of them, with nothing beside it
+    PhaseId phase = -1;      ///< where it was last seen
     int profile_width = 0;
-    double counted_at = -1e9;     ///< begin of the latest sample that counted
-    double asked_at = -1e9;       ///< of those that were asked for
-    std::vector<float> first;     ///< durations until the reference is frozen
+    double counted_at = -1e9;  ///< begin of the latest sample that counted
+    double asked_at = -1e9;    ///< of those that were asked for
+    std::vector<float> first;  ///< durations until the reference is frozen
 };
 
 class Controller {
@@ -101,9 +102,9 @@ class Controller {
     [[nodiscard]] const Phase* longest() const;  ///< the phase that had most time
     [[nodiscard]] State state() const;
     [[nodiscard]] const model::Explorer& explorer() const { return explorer_; }
-    [[nodiscard]] std::string explain(const Phase& phase) const;      ///< one sentence
+    [[nodiscard]] std::string explain(const Phase& phase) const;  ///< one sentence
     [[nodiscard]] std::string explain_op(OpId op, const Phase& phase) const;
-    [[nodiscard]] int width(OpId op, const Phase& phase) const;       ///< 0: the program's own
+    [[nodiscard]] int width(OpId op, const Phase& phase) const;  ///< 0: the program's own
 
   private:
     [[nodiscard]] OpView view(OpId op) const;
@@ -118,7 +119,7 @@ class Controller {
     void choose_arms(Phase& phase);
     /// Share of the current phase's work in ops for which `test` holds.
     [[nodiscard]] double share(const std::function<double(OpId)>& part) const;
-    [[nodiscard]] bool hopeless(ArmId arm) const;  ///< surely slow, by the curves alone
+    [[nodiscard]] bool hopeless(ArmId arm) const;             ///< surely slow, by the curves alone
     [[nodiscard]] double difference(ArmId a, ArmId b) const;  ///< share of the work
     void rebuild_tables();
     void next_directive(double now);
@@ -139,14 +140,15 @@ class Controller {
     std::vector<std::unique_ptr<Phase>> phases_;
     std::optional<PhaseId> current_;
     Directive directive_;
-    bool learning_ = true;       ///< the mix is new: references are being taken
-    AnchorFinder finder_;        ///< of a mix that has no phase yet, fed while all its work is referenced
+    bool learning_ = true;  ///< the mix is new: references are being taken
+    AnchorFinder finder_;   ///< of a mix that has no phase yet, fed while all its work is referenced
     std::optional<double> finder_since_;
     int strange_windows_ = 0;    ///< in a row with too much unreferenced work
     int assigned_samples_ = 0;   ///< since the last window
     int fruitless_windows_ = 0;  ///< of exploration, in a row
-    double unused_seconds_ = 0.0;  ///< that exploration has cost for samples which came too close to each other
-    double work_ = 0.0;          ///< reference seconds of all samples, in order of begin
+    double unused_seconds_ =
+        0.0;             ///< that exploration has cost for samples which came too close to each other
+    double work_ = 0.0;  ///< reference seconds of all samples, in order of begin
     bool tables_changed_ = true;
     Random random_;
     double started_;

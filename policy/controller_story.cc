@@ -30,20 +30,27 @@ std::string Controller::explain(const Phase& phase) const {
     const std::string& arm = arms_[static_cast<std::size_t>(phase.arm())].name;
     switch (phase.state()) {
         case State::learn:
-        case State::explore: return "still learning what the ops cost; the program runs as it is";
-        case State::race: return "the arms are being compared; nothing is decided yet";
-        case State::fixed: return settings_.observe ? "observed only; nothing was changed" : arm + " was asked for and is in force";
+        case State::explore:
+            return "still learning what the ops cost; the program runs as it is";
+        case State::race:
+            return "the arms are being compared; nothing is decided yet";
+        case State::fixed:
+            return settings_.observe ? "observed only; nothing was changed"
+                                     : arm + " was asked for and is in force";
         case State::guard:
             if (const auto gain = phase.gain()) {
-                return percent(gain->estimate) + " % faster than without corun, 95 % interval " + percent(gain->low) +
-                       " to " + percent(gain->high) + " %, " + decided(phase) + " (" + arm + ")";
+                return percent(gain->estimate) + " % faster than without corun, 95 % interval " +
+                       percent(gain->low) + " to " + percent(gain->high) + " %, " + decided(phase) + " (" +
+                       arm + ")";
             }
             return arm + " won the race, " + decided(phase) + "; its gain is still being measured";
-        case State::stood_down: break;
+        case State::stood_down:
+            break;
     }
     const bool harm = phase.verdict() == Verdict::harm;
     return std::string("corun stands down, ") + decided(phase) +
-           (harm ? ": what it tried made the program slower" : ": no arm is surely faster than the program as it is");
+           (harm ? ": what it tried made the program slower"
+                 : ": no arm is surely faster than the program as it is");
 }
 
 std::string Controller::explain_op(OpId id, const Phase& phase) const {
@@ -52,12 +59,14 @@ std::string Controller::explain_op(OpId id, const Phase& phase) const {
     if (state.reference == 0.0) return "too few calls to know its cost";
     const Arm& arm = arms_[static_cast<std::size_t>(phase.arm())];
     const std::string short_note = cheap(state) ? "; too short to be timed" : "";
-    if (arm.kind == ArmKind::pass_through) return "the program's own width: " + std::string(state_name(phase.state())) + short_note;
+    if (arm.kind == ArmKind::pass_through)
+        return "the program's own width: " + std::string(state_name(phase.state())) + short_note;
     if (!arm.needs_curves()) return arm.name + short_note;
     if (cheap(state)) return "the program's own width: too short to matter";
     const model::Curve* curve = explorer_.curve(id);
     if (curve == nullptr || curve->solo_points().size() < 2)
-        return width(id, phase) != 0 ? arm.name + ", guessed from ops like it" : "the program's own width: never seen alone at another";
+        return width(id, phase) != 0 ? arm.name + ", guessed from ops like it"
+                                     : "the program's own width: never seen alone at another";
     return arm.name + ", from its curve";
 }
 

@@ -9,18 +9,19 @@ namespace {
 
 // Sampling other widths is planned anew this often.
 constexpr double kExploreWindow = 0.10;
-// A stood-down phase only watches the mix; when the program goes on to another phase, that should be seen soon.
+// A stood-down phase only watches the mix; when the program goes on to another phase, that should be seen
+// soon.
 constexpr double kIdleWindow = 0.25;
 // The shortest window that tells a mix: without an anchor it ends anywhere in a step.
 constexpr int kMixPeriods = 2;
 constexpr double kAimlessWindow = 1.0;
-// A race that is not over by then is decided by what it has: programs with long steps would race for minutes, at
-// the cost of the worse arms; the guard judges the outcome anyway.
+// A race that is not over by then is decided by what it has: programs with long steps would race for minutes,
+// at the cost of the worse arms; the guard judges the outcome anyway.
 constexpr double kRaceSeconds = 45.0;
 // Earlier when the program as it is has been dropped: all that still race are better, and none by much.
 constexpr double kRaceWonSeconds = 15.0;
-// A decision is doubted when the work rate has left its band for longer than a burst lasts: op costs have changed, or
-// the machine. Once the gain is certain the guard looks too seldom to see that within minutes.
+// A decision is doubted when the work rate has left its band for longer than a burst lasts: op costs have
+// changed, or the machine. Once the gain is certain the guard looks too seldom to see that within minutes.
 constexpr double kQuickPace = 5.0;  // seconds
 constexpr double kSlowPace = 60.0;
 constexpr double kPaceClip = 0.3;
@@ -33,12 +34,18 @@ constexpr double kHopeless = -0.03;
 
 const char* state_name(State state) {
     switch (state) {
-        case State::learn: return "learning";
-        case State::explore: return "exploring";
-        case State::race: return "race";
-        case State::guard: return "guard";
-        case State::stood_down: return "stood down";
-        case State::fixed: return "fixed";
+        case State::learn:
+            return "learning";
+        case State::explore:
+            return "exploring";
+        case State::race:
+            return "race";
+        case State::guard:
+            return "guard";
+        case State::stood_down:
+            return "stood down";
+        case State::fixed:
+            return "fixed";
     }
     return "?";
 }
@@ -74,16 +81,18 @@ void Phase::watch_pace(const Window& window, double elapsed) {
     if (active_ - odd_since_ > kPaceOdd && active_ >= doubt_after_) doubt();
 }
 
-// What was decided is to be shown again, beginning with the guard's most frequent looks; if it fails, or if nothing
-// was chosen, arms are compared at once.
+// What was decided is to be shown again, beginning with the guard's most frequent looks; if it fails, or if
+// nothing was chosen, arms are compared at once.
 void Phase::doubt() {
     doubt_after_ = active_ + doubt_wait_;
     doubt_wait_ *= 2.0;
     slow_pace_.reset();
     known_bad_.clear();
     raced_ = false;
-    if (state_ == State::guard) guard_.emplace(arm_, Random(random_()));
-    else retry_at_ = active_;
+    if (state_ == State::guard)
+        guard_.emplace(arm_, Random(random_()));
+    else
+        retry_at_ = active_;
 }
 
 void Phase::end_learning() {
@@ -199,7 +208,8 @@ bool Phase::window_ended(const Window& window, double elapsed) {
             if (active_ < retry_at_) return false;
             enter(State::explore);
             return true;
-        default: return false;
+        default:
+            return false;
     }
 }
 
@@ -228,8 +238,11 @@ Directive Phase::directive() {
             directive.arm = guard_->next();
             directive.length = window_length(period_, random_);
             break;
-        case State::stood_down: break;
-        case State::fixed: directive.arm = arm_; break;
+        case State::stood_down:
+            break;
+        case State::fixed:
+            directive.arm = arm_;
+            break;
     }
     directive.patience = directive.length;
     if (anchor) align(directive, *anchor, period);

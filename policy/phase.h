@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What corun does in one phase of the program: explore, race, guard, stand down, retry. A state machine that is fed
-// with windows and asked for the next one.
+// What corun does in one phase of the program: explore, race, guard, stand down, retry. A state machine that
+// is fed with windows and asked for the next one.
 #pragma once
 
 #include <map>
@@ -23,18 +23,19 @@ enum class State { learn, explore, race, guard, stood_down, fixed };
 /// What the shim does until the window ends.
 struct Directive {
     ArmId arm = kPassThrough;
-    bool explore = false;                ///< assignments are in force
-    bool record_all = false;             ///< every op is timed and passed on
-    std::optional<std::uint32_t> anchor; ///< the window begins and ends on this op key
-    double length = 0.25;                ///< seconds; it ends at the first anchor after that
-    double patience = 0.5;               ///< seconds; it ends then even without an anchor
+    bool explore = false;                 ///< assignments are in force
+    bool record_all = false;              ///< every op is timed and passed on
+    std::optional<std::uint32_t> anchor;  ///< the window begins and ends on this op key
+    double length = 0.25;                 ///< seconds; it ends at the first anchor after that
+    double patience = 0.5;                ///< seconds; it ends then even without an anchor
     bool operator==(const Directive&) const = default;
 };
 
 /// How long a mix of ops is looked at: a window that decides nothing yet.
 inline constexpr double kLearnWindow = 0.25;
 
-/// Lets the window begin and end on an anchor with this period: in whole steps, so that its mix is that of a step.
+/// Lets the window begin and end on an anchor with this period: in whole steps, so that its mix is that of a
+/// step.
 void align(Directive& directive, std::uint32_t anchor, double period);
 
 /// How much time an arm had, for the report.
@@ -61,8 +62,9 @@ class Phase {
     /// A decision made by an earlier run or forced: guard this arm from now on.
     void start_guard(ArmId arm);
 
-    /// The window that the last directive asked for; `elapsed`: seconds since the one before ended, settling and all.
-    /// Returns true when arms must be chosen anew; trusts_curves() then tells whether what is known of the ops holds.
+    /// The window that the last directive asked for; `elapsed`: seconds since the one before ended, settling
+    /// and all. Returns true when arms must be chosen anew; trusts_curves() then tells whether what is known
+    /// of the ops holds.
     bool window_ended(const Window& window, double elapsed);
     /// A window in which the program was not (only) in this phase: its time counts, nothing else.
     void skip(const Window& window, double elapsed);

@@ -81,7 +81,7 @@ void Race::look() {
     if (live_.size() == 1 || rounds_ == kRaceLooks.back()) return finish();
     // Choosing among arms that are all about as good needs no proof of who is first.
     for (const ArmId arm : {kPassThrough, best()})
-        if (good_enough(arm)) return void(winner_ = arm);
+        if (good_enough(arm)) return finish();
 }
 
 ArmId Race::conclude() {
@@ -121,7 +121,8 @@ void Race::drop_losers() {
 }
 
 bool Race::good_enough(ArmId arm) const {
-    if (rounds_ < kGoodEnoughRounds || std::find(live_.begin(), live_.end(), arm) == live_.end()) return false;
+    if (rounds_ < kGoodEnoughRounds || std::find(live_.begin(), live_.end(), arm) == live_.end())
+        return false;
     const double tail = kGoodEnoughError / static_cast<double>(live_.size() - 1);
     return std::all_of(live_.begin(), live_.end(), [&](ArmId other) {
         if (other == arm) return true;

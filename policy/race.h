@@ -55,7 +55,8 @@ class Race {
     void look();
     [[nodiscard]] Estimate lead_over(ArmId arm, ArmId other) const;
     void drop_losers();
-    [[nodiscard]] bool good_enough(ArmId arm) const;  ///< surely no live arm is more than kIndifference better
+    [[nodiscard]] bool good_enough(
+        ArmId arm) const;  ///< surely no live arm is more than kIndifference better
     void finish();
 
     [[nodiscard]] std::size_t index(ArmId arm) const;

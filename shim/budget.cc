@@ -41,8 +41,8 @@ void keep_smallest(double& smallest, double quota) {
     if (quota > 0 && (smallest == 0.0 || quota < smallest)) smallest = quota;
 }
 
-// A limit on any ancestor holds as well. Inside a cgroup namespace the path may not exist below the mount; the
-// walk then still reaches the root of the mount, which is the container's own group.
+// A limit on any ancestor holds as well. Inside a cgroup namespace the path may not exist below the mount;
+// the walk then still reaches the root of the mount, which is the container's own group.
 template <typename Read>
 void walk_up(const std::string& mount, std::string path, Read read, double& smallest) {
     while (true) {
@@ -102,7 +102,8 @@ Budget find_budget(const std::string& cgroup_root, const std::string& membership
     budget.quota = find_quota(cgroup_root, membership);
     budget.option = cpus_option;
     budget.cpus = budget.affinity;
-    if (budget.quota > 0) budget.cpus = std::min(budget.cpus, std::max(1, static_cast<int>(std::ceil(budget.quota - 0.01))));
+    if (budget.quota > 0)
+        budget.cpus = std::min(budget.cpus, std::max(1, static_cast<int>(std::ceil(budget.quota - 0.01))));
     if (budget.option > 0) budget.cpus = std::min(budget.cpus, budget.option);
     return budget;
 }

@@ -16,7 +16,8 @@ struct Budget {
 /// @param cgroup_root where the hierarchies are mounted ("/sys/fs/cgroup")
 /// @param membership  a file like /proc/self/cgroup
 /// Unreadable files count as "no limit". May allocate.
-[[nodiscard]] Budget find_budget(const std::string& cgroup_root, const std::string& membership, int cpus_option);
+[[nodiscard]] Budget find_budget(const std::string& cgroup_root, const std::string& membership,
+                                 int cpus_option);
 
 /// The smallest quota (CPUs) on the way from the process's groups up to the root; 0 when there is none.
 [[nodiscard]] double find_quota(const std::string& cgroup_root, const std::string& membership);

@@ -28,6 +28,6 @@ inline std::uint64_t ticks() {
 void clock_start();               ///< remembers the origin; as early as possible
 double clock_ticks_per_second();  ///< measured since clock_start(); waits until 5 ms have passed since then
 
-double clock_seconds();           ///< since clock_start()
+double clock_seconds();  ///< since clock_start()
 
 }  // namespace corun

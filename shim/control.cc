@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "shim/control_page.h"
@@ -41,14 +41,16 @@ bool asked(Command command) {
     const auto wanted = p->command.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(Command::off)
                             ? Command::off
                             : Command::on;
-    return wanted == command && p->obeyed.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(command);
+    return wanted == command &&
+           p->obeyed.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(command);
 }
 
 }  // namespace
 
 void control_start() noexcept {
     if (page.load() != nullptr) return;
-    std::snprintf(path, sizeof path, "%s/corun-%u-%ld", kControlFolder, geteuid(), static_cast<long>(getpid()));
+    std::snprintf(path, sizeof path, "%s/corun-%u-%ld", kControlFolder, geteuid(),
+                  static_cast<long>(getpid()));
     unlink(path);  // of an earlier process of this pid; if it is not ours, O_EXCL below fails
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) return;
@@ -78,10 +80,16 @@ void control_end() noexcept {
     if (page.exchange(nullptr) != nullptr) unlink(path);  // stays mapped: another thread may be reading it
 }
 
-void control_after_fork() noexcept { page.store(nullptr); }
+void control_after_fork() noexcept {
+    page.store(nullptr);
+}
 
-bool control_off_asked() noexcept { return asked(Command::off); }
-bool control_on_asked() noexcept { return asked(Command::on); }
+bool control_off_asked() noexcept {
+    return asked(Command::off);
+}
+bool control_on_asked() noexcept {
+    return asked(Command::on);
+}
 
 void control_obeyed() noexcept {
     ControlPage* p = page.load();
@@ -99,9 +107,12 @@ void control_write_status(const policy::Controller& controller, int open_scopes)
         status["arm"] = controller.arms()[static_cast<std::size_t>(phase->arm())].name;
         status["explanation"] = controller.explain(*phase);
         status["phases"] = controller.phases().size();
-        status["seconds_to_decision"] = phase->decided_after() ? nlohmann::json(*phase->decided_after()) : nlohmann::json();
+        status["seconds_to_decision"] =
+            phase->decided_after() ? nlohmann::json(*phase->decided_after()) : nlohmann::json();
         if (const auto gain = phase->gain())
-            status["gain"] = {{"ratio", std::exp(gain->estimate)}, {"low", std::exp(gain->low)}, {"high", std::exp(gain->high)}};
+            status["gain"] = {{"ratio", std::exp(gain->estimate)},
+                              {"low", std::exp(gain->low)},
+                              {"high", std::exp(gain->high)}};
         if (phase->guard() != nullptr) status["blocks"] = phase->guard()->blocks();
     }
     const std::string text = status.dump();

@@ -10,7 +10,7 @@ void control_start() noexcept;       ///< makes the page; without /dev/shm there
 void control_end() noexcept;         ///< removes it
 void control_after_fork() noexcept;  ///< the page is the parent's
 
-bool control_off_asked() noexcept;   ///< `off` was asked and has not been obeyed yet
+bool control_off_asked() noexcept;  ///< `off` was asked and has not been obeyed yet
 bool control_on_asked() noexcept;
 void control_obeyed() noexcept;
 

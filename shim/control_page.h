@@ -16,17 +16,17 @@ inline constexpr char kControlFolder[] = "/dev/shm";
 
 enum class Command : std::uint32_t { on = 0, off = 1 };
 
-/// Written by the process, except `command`, which `corun ctl` writes. Nothing in it is trusted by either side:
-/// an unknown command counts as `on`, the status text is bounded and its end is forced.
+/// Written by the process, except `command`, which `corun ctl` writes. Nothing in it is trusted by either
+/// side: an unknown command counts as `on`, the status text is bounded and its end is forced.
 struct ControlPage {
     std::uint64_t magic;
     std::uint32_t version;
     std::int32_t pid;
-    std::uint64_t start_time;              ///< field 22 of /proc/PID/stat: tells a reused pid
-    std::atomic<std::uint32_t> command;    ///< Command
-    std::atomic<std::uint32_t> obeyed;     ///< the last command that took effect
-    std::atomic<std::uint32_t> sequence;   ///< of status: odd while it is being written
-    char status[3900];                     ///< JSON: {"state":…,"arm":…,"gain":…,…}, NUL-terminated
+    std::uint64_t start_time;             ///< field 22 of /proc/PID/stat: tells a reused pid
+    std::atomic<std::uint32_t> command;   ///< Command
+    std::atomic<std::uint32_t> obeyed;    ///< the last command that took effect
+    std::atomic<std::uint32_t> sequence;  ///< of status: odd while it is being written
+    char status[3900];                    ///< JSON: {"state":…,"arm":…,"gain":…,…}, NUL-terminated
 };
 
 static_assert(sizeof(ControlPage) <= 4096);

@@ -26,8 +26,8 @@ bool freed_since(const Slot& slot) {
     return slot.birth != globals.births[birth_index(slot.identity)].load(std::memory_order_relaxed);
 }
 
-// The slot of the key, or the one that it is to take: one never used, of a freed kernel, or any. Slots are emptied
-// all at once only (end_thread), so a search may end at the first that was never used.
+// The slot of the key, or the one that it is to take: one never used, of a freed kernel, or any. Slots are
+// emptied all at once only (end_thread), so a search may end at the first that was never used.
 [[gnu::noinline]] Slot& probe(ThreadState& thread, Slot* first, const void* identity, std::uint32_t shape) {
     Slot* free = nullptr;
     for (Slot* slot = first; slot != first + kProbes; ++slot) {
@@ -137,7 +137,8 @@ std::uint16_t random_width(ThreadState& thread) {
 }
 
 // Width in the arm's table, or what is being sampled.
-std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision, Entry& entry) {
+std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision,
+                     Entry& entry) {
     if (decision.exploring && (flags & kAssigned) != 0) {
         const std::uint16_t width = record.assigned.load(std::memory_order_relaxed);
         if (width > 0) {
@@ -158,8 +159,9 @@ void push_sample(ThreadState& thread, const Entry& entry, std::uint64_t duration
         thread.dropped.store(thread.dropped.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         return;
     }
-    thread.ring[head % kRing] = {entry.begin, duration, static_cast<std::uint32_t>(entry.record - globals.records),
-                                 entry.width, entry.flags};
+    thread.ring[head % kRing] = {entry.begin, duration,
+                                 static_cast<std::uint32_t>(entry.record - globals.records), entry.width,
+                                 entry.flags};
     thread.ring_head.store(head + 1, std::memory_order_release);
     // Half full: let the next op drain it.
     if (head - tail == kRing / 2) globals.due.store(0, std::memory_order_relaxed);
@@ -169,8 +171,8 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {  // one wr
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 }
 
-// A step runs its ops in much the same order each time, and between two calls of an op the program's own data has
-// pushed its slot out of the caches: most of what a settled op costs would be the wait for it.
+// A step runs its ops in much the same order each time, and between two calls of an op the program's own data
+// has pushed its slot out of the caches: most of what a settled op costs would be the wait for it.
 inline void fetch_next(ThreadState& thread, Slot& slot, const OpRecord* record) {
     Slot* const previous = thread.previous;
     thread.previous = &slot;
@@ -186,7 +188,8 @@ inline void fetch_next(ThreadState& thread, Slot& slot, const OpRecord* record) 
 
 }  // namespace
 
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) noexcept {
+void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape,
+              const void* call) noexcept {
     scope.depth = 0;
     if (!globals.active.load(std::memory_order_acquire)) [[unlikely]] {
         scopes_left(&scope);  // switched off after a jump: no width of ours stays behind
@@ -197,7 +200,8 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
         thread = attach();
         if (thread == nullptr) return;
     }
-    if (thread->busy) [[unlikely]] return;
+    if (thread->busy) [[unlikely]]
+        return;
     std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
     if (depth > 0) [[unlikely]] {
         if (thread->stack[depth - 1].frame <= &scope) drop_dead(*thread, &scope);
@@ -207,9 +211,11 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
             become_container(thread->stack[depth - 1]);
     }
     Slot* const first = &thread->slots[slot_index(identity, shape)];
-    Slot& slot = first->identity == identity && first->shape == shape ? *first : probe(*thread, first, identity, shape);
-    if (slot.identity != identity || slot.shape != shape || slot.record.load(std::memory_order_relaxed) == nullptr ||
-        freed_since(slot)) [[unlikely]] {
+    Slot& slot = first->identity == identity && first->shape == shape
+                     ? *first
+                     : probe(*thread, first, identity, shape);
+    if (slot.identity != identity || slot.shape != shape ||
+        slot.record.load(std::memory_order_relaxed) == nullptr || freed_since(slot)) [[unlikely]] {
         if (!resolve(*thread, slot, source, identity, shape, call)) return;
     }
     add(slot.calls, 1);
@@ -218,7 +224,8 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
     const std::uint64_t now = ticks();
     const std::uint64_t last = thread->last.load(std::memory_order_relaxed);
-    if (now - last > globals.gap && depth == 0) [[unlikely]] note_quiet(now);
+    if (now - last > globals.gap && depth == 0) [[unlikely]]
+        note_quiet(now);
     thread->last.store(now, std::memory_order_relaxed);
     if ((flags & kAnchor) != 0 || now >= globals.due.load(std::memory_order_relaxed)) [[unlikely]]
         visit_driver(*thread, now, (flags & kAnchor) != 0 ? &record : nullptr);
@@ -283,7 +290,8 @@ void scopes_left(const void* frame) noexcept {
     if (thread == nullptr || thread->busy) return;
     const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
     const auto* here = static_cast<const Scope*>(frame);
-    if (depth > 0 && thread->stack[depth - 1].frame <= here) [[unlikely]] drop_dead(*thread, here);
+    if (depth > 0 && thread->stack[depth - 1].frame <= here) [[unlikely]]
+        drop_dead(*thread, here);
 }
 
 int width_now(const void* frame) noexcept {

@@ -27,12 +27,13 @@ using policy::Histogram;
 using policy::Window;
 
 constexpr double kDrainSeconds = 0.010;
-constexpr double kGapSeconds = 200e-6;   // shorter pauses between ops are dispatch, not waiting for input
+constexpr double kGapSeconds = 200e-6;  // shorter pauses between ops are dispatch, not waiting for input
 constexpr double kStatusSeconds = 0.5;
-constexpr std::size_t kVariants = 64;    // shapes of one kind, before they are lumped together
+constexpr std::size_t kVariants = 64;  // shapes of one kind, before they are lumped together
 constexpr std::size_t kRecordsLeft = 1024;
 
-// A window that lasted this much longer than it should, in which the process had hardly any CPU, was spent stopped.
+// A window that lasted this much longer than it should, in which the process had hardly any CPU, was spent
+// stopped.
 constexpr double kStoppedLengths = 4.0;
 constexpr double kStoppedCpu = 0.05;
 
@@ -42,7 +43,8 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after fork.
+// A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after
+// fork.
 class SpinLock {
   public:
     bool try_lock() { return !flag_.test_and_set(std::memory_order_acquire); }
@@ -69,8 +71,8 @@ class Holder {
 
 template <typename T>
 T* map_zeroed(std::size_t count) {
-    void* memory = mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                        -1, 0);
+    void* memory = mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
 }
 
@@ -125,7 +127,8 @@ class Driver {
     std::uint64_t origin_;
     double tick_;  ///< seconds
     Directive directive_;
-    std::unordered_map<std::string, std::unordered_set<std::string>> variants_;  ///< shapes with a key of their own
+    std::unordered_map<std::string, std::unordered_set<std::string>>
+        variants_;  ///< shapes with a key of their own
     std::vector<RawSample> batch_;
     std::vector<model::OpId> frozen_;
     std::vector<model::OpId> assigned_;
@@ -148,17 +151,22 @@ constinit Driver* driver = nullptr;  // never destroyed: threads may run ops whi
 constinit pthread_key_t thread_key = 0;
 constinit thread_local bool held_for_fork __attribute__((tls_model("initial-exec"))) = false;
 
-// A signal handler may fork or call exit() while this very thread holds the lock: not to be waited for for ever.
+// A signal handler may fork or call exit() while this very thread holds the lock: not to be waited for for
+// ever.
 bool lock_within_a_second() {
     for (int tries = 0; !lock.try_lock(); ++tries) {
-        if (tries < 1000) sched_yield();
-        else if (tries == 2000) return false;
-        else usleep(1000);
+        if (tries < 1000)
+            sched_yield();
+        else if (tries == 2000)
+            return false;
+        else
+            usleep(1000);
     }
     return true;
 }
 
-// --- ops -----------------------------------------------------------------------------------------------------
+// --- ops
+// -----------------------------------------------------------------------------------------------------
 
 std::uint64_t fnv(const std::string& text) {
     std::uint64_t hash = 0xcbf29ce484222325ULL;
@@ -167,18 +175,23 @@ std::uint64_t fnv(const std::string& text) {
 }
 
 OpRecord* Driver::resolve(Source source, OpText& text) {
-    policy::OpInfo info{globals.sources[static_cast<std::size_t>(source)].name, text.kind, text.shapes, text.example,
-                        text.elements, text.container};
+    policy::OpInfo info{globals.sources[static_cast<std::size_t>(source)].name,
+                        text.kind,
+                        text.shapes,
+                        text.example,
+                        text.elements,
+                        text.container};
     bool asked = text.asked;
-    // A program whose shapes never repeat must not fill the table; and when it is full all the same, what is new
-    // shares one key, so that it need not be looked up in every call.
+    // A program whose shapes never repeat must not fill the table; and when it is full all the same, what is
+    // new shares one key, so that it need not be looked up in every call.
     const auto known = variants_.find(info.kind);
     const std::size_t variants = known == variants_.end() ? 0 : known->second.size();
     if (variants == 0 || known->second.count(info.shapes) == 0) {
         if (variants >= kVariants) {
             info.shapes = "(varied)";
         } else if (controller_->op_count() + kRecordsLeft > kRecords) {
-            info = {info.source, info.container ? "(other container)" : "(other)", "", "", 0.0, info.container};
+            info = {info.source,   info.container ? "(other container)" : "(other)", "", "", 0.0,
+                    info.container};
             asked = false;
         } else {
             variants_[info.kind].insert(info.shapes);
@@ -189,7 +202,8 @@ OpRecord* Driver::resolve(Source source, OpText& text) {
     OpRecord& record = globals.records[op];
     if (op < before) return &record;
     record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
-    record.flags.store((info.container ? kContainer : kWanted) | (asked ? std::uint32_t{kAsked} : 0U), std::memory_order_relaxed);
+    record.flags.store((info.container ? kContainer : kWanted) | (asked ? std::uint32_t{kAsked} : 0U),
+                       std::memory_order_relaxed);
     apply_row(op);
     globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);
     if (controller_->op(op).reference > 0.0) {  // from a profile
@@ -226,7 +240,8 @@ void Driver::settle_frozen() {
 
 void Driver::apply_assignments() {
     for (const model::OpId op : assigned_)
-        globals.records[op].flags.fetch_and(~static_cast<std::uint32_t>(kAssigned), std::memory_order_relaxed);
+        globals.records[op].flags.fetch_and(~static_cast<std::uint32_t>(kAssigned),
+                                            std::memory_order_relaxed);
     assigned_.clear();
     for (const model::Assignment& wish : controller_->assignments()) {
         OpRecord& record = globals.records[wish.op];
@@ -236,7 +251,8 @@ void Driver::apply_assignments() {
     }
 }
 
-// --- samples -------------------------------------------------------------------------------------------------
+// --- samples
+// -------------------------------------------------------------------------------------------------
 
 void Driver::take_samples(std::vector<RawSample>& batch) {
     const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
@@ -253,7 +269,8 @@ void Driver::take_samples(std::vector<RawSample>& batch) {
 void Driver::drain(std::uint64_t now) {
     batch_.clear();
     take_samples(batch_);
-    std::sort(batch_.begin(), batch_.end(), [](const RawSample& a, const RawSample& b) { return a.begin < b.begin; });
+    std::sort(batch_.begin(), batch_.end(),
+              [](const RawSample& a, const RawSample& b) { return a.begin < b.begin; });
     for (const RawSample& raw : batch_) {
         controller_->sample({raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width,
                              (raw.flags & kEntrySolo) != 0, (raw.flags & kEntryAssigned) != 0,
@@ -265,7 +282,8 @@ void Driver::drain(std::uint64_t now) {
     next_drain_ = now + in_ticks(kDrainSeconds);
 }
 
-// --- windows -------------------------------------------------------------------------------------------------
+// --- windows
+// -------------------------------------------------------------------------------------------------
 
 Histogram Driver::work_so_far() const {
     Histogram work{};
@@ -308,7 +326,8 @@ void Driver::close_window(std::uint64_t now) {
     window.periods = periods_;
     window.slowest_period = static_cast<double>(slowest_) * tick_;
     const double expected = std::max(directive_.patience, directive_.length);
-    window.stopped = window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
+    window.stopped =
+        window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
     controller_->window_ended(window, seconds(now));
     apply_tables();
     if (controller_->plan(seconds(now))) apply_assignments();
@@ -323,7 +342,8 @@ void Driver::apply_directive(std::uint64_t now) {
     const Directive next = controller_->directive();
     if (next.anchor != directive_.anchor) {
         if (directive_.anchor)
-            globals.records[*directive_.anchor].flags.fetch_and(~static_cast<std::uint32_t>(kAnchor), std::memory_order_relaxed);
+            globals.records[*directive_.anchor].flags.fetch_and(~static_cast<std::uint32_t>(kAnchor),
+                                                                std::memory_order_relaxed);
         if (next.anchor) globals.records[*next.anchor].flags.fetch_or(kAnchor, std::memory_order_relaxed);
     }
     const bool other = next.arm != directive_.arm || next.explore != directive_.explore;
@@ -336,8 +356,10 @@ void Driver::apply_directive(std::uint64_t now) {
     decision.exploring = next.explore;
     decision.record_all = next.record_all;
     globals.decision.store(decision, std::memory_order_relaxed);
-    if (other) start_settling(now);
-    else start_window(now);
+    if (other)
+        start_settling(now);
+    else
+        start_window(now);
     set_due(now);
 }
 
@@ -368,7 +390,8 @@ void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
         return;
     }
     if (now >= next_drain_) drain(now);
-    if (anchor != nullptr && directive_.anchor && anchor == &globals.records[*directive_.anchor]) on_anchor(now);
+    if (anchor != nullptr && directive_.anchor && anchor == &globals.records[*directive_.anchor])
+        on_anchor(now);
     const std::uint64_t age = now - begin_;
     if (settling_ && age >= in_ticks(directive_.anchor ? directive_.patience : 0.05)) {
         start_window(now);
@@ -392,10 +415,12 @@ void Driver::figures(DriverFigures& out) const {
         if (thread == nullptr) continue;
         out.dropped += thread->dropped.load(std::memory_order_relaxed);
         out.open_scopes += static_cast<int>(thread->depth.load(std::memory_order_relaxed));
-        for (std::size_t s = 0; s < out.ops.size(); ++s) out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
+        for (std::size_t s = 0; s < out.ops.size(); ++s)
+            out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
         for (const Slot& slot : thread->slots)
             if (const OpRecord* record = slot.record.load(std::memory_order_acquire))
-                out.calls[static_cast<std::size_t>(record - globals.records)] += slot.calls.load(std::memory_order_relaxed);
+                out.calls[static_cast<std::size_t>(record - globals.records)] +=
+                    slot.calls.load(std::memory_order_relaxed);
     }
     for (std::size_t s = 0; s < out.async_ops.size(); ++s)
         out.async_ops[s] = globals.async_ops[s].load(std::memory_order_relaxed);

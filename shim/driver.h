@@ -15,8 +15,8 @@ bool driver_start() noexcept;
 ThreadState* driver_attach_thread() noexcept;  ///< nullptr: this thread is left alone
 OpRecord* driver_resolve(Source source, const void* identity, std::uint32_t shape, const void* call) noexcept;
 
-/// The core's visit at `now`: drains samples, ends windows, polls the control page. `anchor` is the record of an op
-/// that is an anchor and begins now, or nullptr. Returns at once when another thread is at it.
+/// The core's visit at `now`: drains samples, ends windows, polls the control page. `anchor` is the record of
+/// an op that is an anchor and begins now, or nullptr. Returns at once when another thread is at it.
 void driver_visit(std::uint64_t now, const OpRecord* anchor) noexcept;
 
 /// Stops (false) or resumes (true) the hooks' work in this process.
@@ -30,10 +30,10 @@ void driver_after_fork() noexcept;
 
 /// Figures that only the shim knows, for the report.
 struct DriverFigures {
-    double seconds = 0.0;             ///< since activation
-    std::uint64_t dropped = 0;        ///< samples
-    std::vector<std::uint64_t> calls; ///< by op
-    std::vector<bool> container;      ///< by op
+    double seconds = 0.0;              ///< since activation
+    std::uint64_t dropped = 0;         ///< samples
+    std::vector<std::uint64_t> calls;  ///< by op
+    std::vector<bool> container;       ///< by op
     std::array<std::uint64_t, static_cast<std::size_t>(Source::count)> ops{};
     std::array<std::uint64_t, static_cast<std::size_t>(Source::count)> async_ops{};
     int open_scopes = 0;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/message.h"
 
+#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
-
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -29,8 +28,8 @@ struct Memory {
     std::vector<std::string> sentences;
 };
 
-// Made on the first message and never destroyed: threads may speak while the process exits. A logger of its own
-// touches neither spdlog's registry nor its default logger, which prints on stdout.
+// Made on the first message and never destroyed: threads may speak while the process exits. A logger of its
+// own touches neither spdlog's registry nor its default logger, which prints on stdout.
 spdlog::logger& logger() {
     static spdlog::logger* const instance = [] {
         auto* made = new spdlog::logger("corun", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -48,10 +47,14 @@ Memory& memory() {
 
 spdlog::level::level_enum level_of(Level level) {
     switch (level) {
-        case Level::error: return spdlog::level::err;
-        case Level::warning: return spdlog::level::warn;
-        case Level::info: return spdlog::level::info;
-        case Level::debug: return spdlog::level::debug;
+        case Level::error:
+            return spdlog::level::err;
+        case Level::warning:
+            return spdlog::level::warn;
+        case Level::info:
+            return spdlog::level::info;
+        case Level::debug:
+            return spdlog::level::debug;
     }
     return spdlog::level::err;
 }
@@ -61,11 +64,11 @@ spdlog::level::level_enum level_of(Level level) {
 void message_start(std::string_view level) {
     // Started without stderr, its number may go to a file of the program.
     if (fcntl(STDERR_FILENO, F_GETFD) < 0) level = "quiet";
-    threshold = level == "quiet"     ? spdlog::level::off
-                : level == "error"   ? spdlog::level::err
-                : level == "info"    ? spdlog::level::info
-                : level == "debug"   ? spdlog::level::debug
-                                     : spdlog::level::warn;
+    threshold = level == "quiet"   ? spdlog::level::off
+                : level == "error" ? spdlog::level::err
+                : level == "info"  ? spdlog::level::info
+                : level == "debug" ? spdlog::level::debug
+                                   : spdlog::level::warn;
 }
 
 void message(Level level, const char* sentence) noexcept {
@@ -86,7 +89,8 @@ void message_fault(const char* what) noexcept {
     if (fault_said.exchange(true)) return;
     char sentence[400];
     std::snprintf(sentence, sizeof sentence,
-                  "internal fault (%s); corun stands aside from here on and the program runs as it is. Please report it.",
+                  "internal fault (%s); corun stands aside from here on and the program runs as it is. "
+                  "Please report it.",
                   what);
     message(Level::error, sentence);
     if (process_options().boolean(OptionId::strict)) std::_Exit(70);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::array<OptionRow, kOptionCount> kTable = [] {
     std::array<OptionRow, kOptionCount> table{};
-#define X(id, type, fallback, range, stability, help)                                             \
-    table[static_cast<std::size_t>(OptionId::id)] = {#id,   OptionType::type,     fallback,       \
+#define X(id, type, fallback, range, stability, help)                                       \
+    table[static_cast<std::size_t>(OptionId::id)] = {#id,   OptionType::type,     fallback, \
                                                      range, Stability::stability, help};
     CORUN_OPTIONS(X)
 #undef X
@@ -44,7 +44,8 @@ constexpr std::array<std::string_view, 1> kInternal{"CORUN_LAUNCHED"};
 
 bool same(std::string_view a, std::string_view b) {
     return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
-               return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+               return std::tolower(static_cast<unsigned char>(x)) ==
+                      std::tolower(static_cast<unsigned char>(y));
            });
 }
 
@@ -119,15 +120,19 @@ bool valid(const OptionRow& row, std::string_view value) {
     double number = 0;
     bool flag = false;
     switch (row.type) {
-        case OptionType::choice: return in_choices(row.range, value);
+        case OptionType::choice:
+            return in_choices(row.range, value);
         case OptionType::integer:
             return parse_number(value, number) && number == static_cast<double>(static_cast<long>(number)) &&
                    in_bounds(row.range, number);
-        case OptionType::number: return parse_number(value, number) && in_bounds(row.range, number);
-        case OptionType::boolean: return boolean_value(value, flag);
+        case OptionType::number:
+            return parse_number(value, number) && in_bounds(row.range, number);
+        case OptionType::boolean:
+            return boolean_value(value, flag);
         case OptionType::list:
             return !any_word(value, ',', [&](std::string_view word) { return !in_choices(row.range, word); });
-        case OptionType::path: return value.size() < Options::kText;
+        case OptionType::path:
+            return value.size() < Options::kText;
     }
     return false;
 }
@@ -147,7 +152,9 @@ std::string_view nearest_choice(const OptionRow& row, std::string_view value) {
 
 }  // namespace
 
-const std::array<OptionRow, kOptionCount>& option_table() { return kNamed; }
+const std::array<OptionRow, kOptionCount>& option_table() {
+    return kNamed;
+}
 
 bool check_option(const OptionRow& row, std::string_view value, char* message, std::size_t size) {
     if (valid(row, value)) return true;
@@ -156,8 +163,9 @@ bool check_option(const OptionRow& row, std::string_view value, char* message, s
                                    : row.type == OptionType::path  ? "a path of under 512 characters"
                                                                    : row.range;
     std::snprintf(message, size, "%.*s=%.*s is not valid: it takes %.*s%s%.*s%s; the default (%.*s) is kept",
-                  static_cast<int>(row.name.size()), row.name.data(), static_cast<int>(std::min<std::size_t>(value.size(), 60)),
-                  value.data(), static_cast<int>(range.size()), range.data(), hint.empty() ? "" : " (did you mean ",
+                  static_cast<int>(row.name.size()), row.name.data(),
+                  static_cast<int>(std::min<std::size_t>(value.size(), 60)), value.data(),
+                  static_cast<int>(range.size()), range.data(), hint.empty() ? "" : " (did you mean ",
                   static_cast<int>(hint.size()), hint.data(), hint.empty() ? "" : "?)",
                   static_cast<int>(row.fallback.size()), row.fallback.data());
     return false;
@@ -173,14 +181,18 @@ const OptionRow* nearest_option(std::string_view name) {
     return best;
 }
 
-std::string_view Options::operator[](OptionId id) const { return text[static_cast<std::size_t>(id)].data(); }
+std::string_view Options::operator[](OptionId id) const {
+    return text[static_cast<std::size_t>(id)].data();
+}
 
 double Options::number(OptionId id) const {
     double value = 0;
     return parse_number((*this)[id], value) ? value : 0.0;
 }
 
-long Options::integer(OptionId id) const { return static_cast<long>(number(id)); }
+long Options::integer(OptionId id) const {
+    return static_cast<long>(number(id));
+}
 
 bool Options::boolean(OptionId id) const {
     bool value = false;
@@ -216,9 +228,11 @@ void read_one(std::string_view name, std::string_view value, Options& options, v
     }
     if (std::find(kInternal.begin(), kInternal.end(), name) != kInternal.end()) return;
     const OptionRow* near = nearest_option(name);
-    std::snprintf(message, sizeof message, "%.*s is not an option of corun%s%.*s%s; it is ignored (`corun options` lists all)",
-                  static_cast<int>(std::min<std::size_t>(name.size(), 60)), name.data(), near ? " (did you mean " : "",
-                  near ? static_cast<int>(near->name.size()) : 0, near ? near->name.data() : "", near ? "?)" : "");
+    std::snprintf(message, sizeof message,
+                  "%.*s is not an option of corun%s%.*s%s; it is ignored (`corun options` lists all)",
+                  static_cast<int>(std::min<std::size_t>(name.size(), 60)), name.data(),
+                  near ? " (did you mean " : "", near ? static_cast<int>(near->name.size()) : 0,
+                  near ? near->name.data() : "", near ? "?)" : "");
     warn(message);
 }
 

@@ -21,7 +21,7 @@ enum class Stability { stable, experimental, testing };
 
 /// One row of the table. All strings are literals.
 struct OptionRow {
-    std::string_view name;      ///< environment variable
+    std::string_view name;  ///< environment variable
     OptionType type;
     std::string_view fallback;  ///< default
     std::string_view range;
@@ -30,27 +30,29 @@ struct OptionRow {
 };
 
 // id, type, default, range, stability, help
-#define CORUN_OPTIONS(X)                                                                                         \
-    X(mode, choice, "tune", "off|observe|tune|replay", stable,                                                   \
-      "off: forward every call; observe: count and time, change nothing; tune: learn, race the arms and keep "   \
-      "the best; replay: apply the profile and explore nothing")                                                 \
-    X(policy, choice, "race", "race|pass-through|uniform-<n>|s1|s2|idle|price-<n>|random", stable,               \
-      "which arm decides: race finds out, any other name fixes it (random is for tests of correctness)")         \
-    X(step, integer, "0", "0..64", stable,                                                                       \
-      "how widths are sampled: 0 is the fitted law with a local check, x >= 1 the hill climb in steps of x")     \
-    X(explore, number, "5", "0..100", stable, "extra time that sampling other widths may cost, in percent")      \
-    X(cpus, integer, "0", "0..4096", stable, "upper limit of CPUs to use; 0: affinity mask and cgroup quota")    \
-    X(hooks, list, "all", "all|none|tensorflow", stable, "sources to hook")                                      \
-    X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")            \
-    X(reproducible, boolean, "no", "", stable,                                                                   \
-      "freeze every width from the profile (or the program's own); explore nothing")                             \
-    X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")          \
-    X(report, path, "", "", stable, "file for the report at exit, .txt or .json")                                \
-    X(log, choice, "warning", "quiet|error|warning|info|debug", stable, "what is said on stderr")                \
-    X(follow, choice, "exec", "no|fork|exec", stable,                                                            \
-      "which children are tuned too: no; exec: those that start a program; fork: forked ones as well")           \
-    X(strict, boolean, "no", "", testing, "a fault of corun ends the program (for tests)")                       \
-    X(cgroup_root, path, "/sys/fs/cgroup", "", testing, "where the cgroup hierarchies are mounted")              \
+#define CORUN_OPTIONS(X)                                                                                     \
+    X(mode, choice, "tune", "off|observe|tune|replay", stable,                                               \
+      "off: forward every call; observe: count and time, change nothing; tune: learn, race the arms and "    \
+      "keep "                                                                                                \
+      "the best; replay: apply the profile and explore nothing")                                             \
+    X(policy, choice, "race", "race|pass-through|uniform-<n>|s1|s2|idle|price-<n>|random", stable,           \
+      "which arm decides: race finds out, any other name fixes it (random is for tests of correctness)")     \
+    X(step, integer, "0", "0..64", stable,                                                                   \
+      "how widths are sampled: 0 is the fitted law with a local check, x >= 1 the hill climb in steps of x") \
+    X(explore, number, "5", "0..100", stable, "extra time that sampling other widths may cost, in percent")  \
+    X(cpus, integer, "0", "0..4096", stable,                                                                 \
+      "upper limit of CPUs to use; 0: affinity mask and cgroup quota")                                       \
+    X(hooks, list, "all", "all|none|tensorflow", stable, "sources to hook")                                  \
+    X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
+    X(reproducible, boolean, "no", "", stable,                                                               \
+      "freeze every width from the profile (or the program's own); explore nothing")                         \
+    X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \
+    X(report, path, "", "", stable, "file for the report at exit, .txt or .json")                            \
+    X(log, choice, "warning", "quiet|error|warning|info|debug", stable, "what is said on stderr")            \
+    X(follow, choice, "exec", "no|fork|exec", stable,                                                        \
+      "which children are tuned too: no; exec: those that start a program; fork: forked ones as well")       \
+    X(strict, boolean, "no", "", testing, "a fault of corun ends the program (for tests)")                   \
+    X(cgroup_root, path, "/sys/fs/cgroup", "", testing, "where the cgroup hierarchies are mounted")          \
     X(seed, integer, "0", "0..2147483647", testing, "seed of the random order of windows; 0: from the time")
 
 enum class OptionId : std::size_t {
@@ -68,8 +70,9 @@ inline constexpr std::size_t kOptionCount = static_cast<std::size_t>(OptionId::c
 /// The values in force. Plain and fixed in size: it may be read before constructors ran and never allocates.
 struct Options {
     static constexpr std::size_t kText = 512;
-    std::array<std::array<char, kText>, kOptionCount> text{};  ///< as text, NUL-terminated, the default if unset
-    std::array<bool, kOptionCount> set{};                      ///< given by the user (and valid)
+    std::array<std::array<char, kText>, kOptionCount>
+        text{};                            ///< as text, NUL-terminated, the default if unset
+    std::array<bool, kOptionCount> set{};  ///< given by the user (and valid)
 
     [[nodiscard]] std::string_view operator[](OptionId id) const;
     [[nodiscard]] long integer(OptionId id) const;
@@ -81,7 +84,8 @@ struct Options {
 
 /// Checks one value. On an error writes one sentence (with the nearest valid name where there is one) into
 /// `message` (at most `size` bytes) and returns false. Never allocates.
-[[nodiscard]] bool check_option(const OptionRow& row, std::string_view value, char* message, std::size_t size);
+[[nodiscard]] bool check_option(const OptionRow& row, std::string_view value, char* message,
+                                std::size_t size);
 
 /// The row whose name is nearest to `name` by edit distance, or nullptr when none is near.
 [[nodiscard]] const OptionRow* nearest_option(std::string_view name);

@@ -14,7 +14,8 @@ const char self_marker = 0;
 bool is_ours(void* function) {
     Dl_info theirs{};
     Dl_info ours{};
-    return dladdr(function, &theirs) != 0 && dladdr(&self_marker, &ours) != 0 && theirs.dli_fbase == ours.dli_fbase;
+    return dladdr(function, &theirs) != 0 && dladdr(&self_marker, &ours) != 0 &&
+           theirs.dli_fbase == ours.dli_fbase;
 }
 
 void* find_in(const char* path, const char* symbol) {

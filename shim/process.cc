@@ -45,7 +45,9 @@ Stories& stories() {
     return *instance;
 }
 
-void warn(const char* sentence) { message(Level::warning, sentence); }
+void warn(const char* sentence) {
+    message(Level::warning, sentence);
+}
 
 // CORUN_FOLLOW=no: only the program itself. The launcher has left its pid, which exec keeps; with a plain
 // LD_PRELOAD the first process to get here leaves it for its children.
@@ -66,7 +68,8 @@ void in_child() {
     control_after_fork();
     if (options.is(OptionId::follow, "fork")) {
         // The report's place is the parent's unless its name tells the two apart.
-        if (options[OptionId::report].find("%p") == std::string_view::npos) options.text[static_cast<std::size_t>(OptionId::report)][0] = '\0';
+        if (options[OptionId::report].find("%p") == std::string_view::npos)
+            options.text[static_cast<std::size_t>(OptionId::report)][0] = '\0';
         return driver_after_fork();
     }
     // Whoever forks without exec keeps the parent's runtimes but not their threads; the child runs as it is.
@@ -94,11 +97,15 @@ model::Identity identity() {
     return identity;
 }
 
-bool frozen() { return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible); }
+bool frozen() {
+    return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible);
+}
 
 void write_profile(const policy::Controller& controller) {
     const std::string path(options[OptionId::profile]);
-    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || frozen() || !options.is(OptionId::mode, "tune")) return;
+    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || frozen() ||
+        !options.is(OptionId::mode, "tune"))
+        return;
     if (controller.op_count() == 0) return;
     if (const auto error = model::save_profile(path, controller.export_profile(identity())))
         message(Level::warning, error->c_str());
@@ -121,8 +128,12 @@ void at_end() {
     errno = saved;
 }
 
-[[gnu::constructor]] void on_load() { process_start(); }
-[[gnu::destructor]] void on_unload() { at_end(); }
+[[gnu::constructor]] void on_load() {
+    process_start();
+}
+[[gnu::destructor]] void on_unload() {
+    at_end();
+}
 
 }  // namespace
 
@@ -144,7 +155,9 @@ void process_start() noexcept {
     errno = saved;
 }
 
-const Options& process_options() noexcept { return options; }
+const Options& process_options() noexcept {
+    return options;
+}
 
 const Budget& process_budget() {
     static const Budget* const budget =
@@ -162,7 +175,9 @@ bool process_off() noexcept {
     return start_state.load(std::memory_order_acquire) != 2 || off.load(std::memory_order_relaxed);
 }
 
-bool source_early() noexcept { return start_state.load(std::memory_order_acquire) != 2; }
+bool source_early() noexcept {
+    return start_state.load(std::memory_order_acquire) != 2;
+}
 
 void process_passive_op() noexcept {
     if (control_on_asked()) [[unlikely]] {
@@ -192,12 +207,14 @@ std::unique_ptr<policy::Controller> process_make_controller() {
                               std::memory_order_relaxed);
         if (loaded.status == model::LoadStatus::ok) controller->restore(std::move(loaded.profile));
     } else if (options.is(OptionId::mode, "replay")) {
-        message(Level::warning, "CORUN_MODE=replay needs CORUN_PROFILE=FILE; without one every width is the program's own");
+        message(Level::warning,
+                "CORUN_MODE=replay needs CORUN_PROFILE=FILE; without one every width is the program's own");
     }
     return controller;
 }
 
-// --- sources and levers --------------------------------------------------------------------------------------
+// --- sources and levers
+// --------------------------------------------------------------------------------------
 
 bool source_activate(Source source, const SourceTable& table) noexcept {
     if (process_off()) return false;
@@ -215,7 +232,8 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
 }
 
 int pool_limit() noexcept {
-    if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap)) return 0;
+    if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
+        return 0;
     const int saved = errno;  // the first call reads files
     const int cpus = process_budget().cpus;
     errno = saved;
@@ -235,11 +253,13 @@ bool source_unwanted(Source) noexcept {
     return process_off() || !options.has_word(OptionId::hooks, "tensorflow");
 }
 
-void source_tell(Source source, const char* name, const char* state, const char* version, const char* reason) noexcept {
+void source_tell(Source source, const char* name, const char* state, const char* version,
+                 const char* reason) noexcept {
     try {
         const std::lock_guard<std::mutex> hold(stories().mutex);
         auto& sources = stories().sources;
-        const auto known = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return s.source == source; });
+        const auto known =
+            std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return s.source == source; });
         if (known != sources.end()) sources.erase(known);
         sources.push_back({source, name, state, version, reason, {}});
         if (std::strcmp(state, "refused") != 0) return;

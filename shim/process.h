@@ -18,9 +18,9 @@ namespace corun {
 void process_start() noexcept;
 
 const Options& process_options() noexcept;
-const Budget& process_budget();      ///< found on first use
+const Budget& process_budget();  ///< found on first use
 std::uint64_t process_seed() noexcept;
-bool process_off() noexcept;         ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
+bool process_off() noexcept;  ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
 void process_passive_op() noexcept;  ///< an op while the hooks are inactive: looks for `corun ctl PID on`
 
 /// The controller with settings from options and budget; with what the profile holds.

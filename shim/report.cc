@@ -25,15 +25,22 @@ using policy::Controller;
 using policy::Phase;
 using policy::Verdict;
 
-json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
+json or_null(const std::optional<double>& value) {
+    return value ? json(*value) : json();
+}
 
 const char* verdict_name(Verdict verdict) {
     switch (verdict) {
-        case Verdict::undecided: return "undecided";
-        case Verdict::gain: return "gain";
-        case Verdict::neutral: return "neutral";
-        case Verdict::no_gain: return "no gain";
-        case Verdict::harm: return "harm";
+        case Verdict::undecided:
+            return "undecided";
+        case Verdict::gain:
+            return "gain";
+        case Verdict::neutral:
+            return "neutral";
+        case Verdict::no_gain:
+            return "no gain";
+        case Verdict::harm:
+            return "harm";
     }
     return "?";
 }
@@ -41,7 +48,8 @@ const char* verdict_name(Verdict verdict) {
 json command_line() {
     json words = json::array();
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    for (std::string word; std::getline(file, word, '\0') && words.size() < 64;) words.push_back(word.substr(0, 200));
+    for (std::string word; std::getline(file, word, '\0') && words.size() < 64;)
+        words.push_back(word.substr(0, 200));
     return words;
 }
 
@@ -56,7 +64,9 @@ std::string utc(std::time_t now) {
 void add_process(json& report, const DriverFigures& figures) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
     report["program"] = command_line();
     report["pid"] = getpid();
     const double wall = clock_seconds();
@@ -72,7 +82,8 @@ void add_process(json& report, const DriverFigures& figures) {
                         {"option", budget.option > 0 ? json(budget.option) : json()}};
     report["irreversible"] = json::array();
     for (const LeverStory& lever : process_levers())
-        report["irreversible"].push_back({{"lever", lever.lever}, {"effect", lever.effect}, {"option", lever.option}});
+        report["irreversible"].push_back(
+            {{"lever", lever.lever}, {"effect", lever.effect}, {"option", lever.option}});
     report["sources"] = json::array();
     for (const SourceStory& source : process_sources()) {
         const auto index = static_cast<std::size_t>(source.source);
@@ -138,11 +149,14 @@ json op_widths(const Controller& controller, model::OpId op) {
 void add_ops(json& report, const Controller& controller, const DriverFigures& figures) {
     std::vector<double> seconds(controller.op_count());
     for (model::OpId op = 0; op < seconds.size(); ++op)
-        seconds[op] = figures.container[op] ? 0.0 : controller.op(op).reference * static_cast<double>(figures.calls[op]);
+        seconds[op] = figures.container[op]
+                          ? 0.0
+                          : controller.op(op).reference * static_cast<double>(figures.calls[op]);
     const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     std::vector<model::OpId> order(seconds.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(), [&](model::OpId a, model::OpId b) { return seconds[a] > seconds[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](model::OpId a, model::OpId b) { return seconds[a] > seconds[b]; });
     if (order.size() > kReportOps) order.resize(kReportOps);
     const Phase* phase = controller.longest();
     report["ops"] = json::array();
@@ -167,8 +181,8 @@ void add_ops(json& report, const Controller& controller, const DriverFigures& fi
     report["open_scopes"] = figures.open_scopes;
 }
 
-// The setting a user could make by hand that comes nearest to what was decided: the width that most of the work runs
-// at, for all ops, with as many dispatch threads as there are CPUs.
+// The setting a user could make by hand that comes nearest to what was decided: the width that most of the
+// work runs at, for all ops, with as many dispatch threads as there are CPUs.
 json static_setting(const Controller& controller) {
     const Phase* phase = controller.longest();
     if (phase == nullptr || !phase->decided_after()) return nullptr;
@@ -183,9 +197,12 @@ json static_setting(const Controller& controller) {
     const int intra = width == 0 ? budget : width;
     const std::string call = "tf.config.threading.set_intra_op_parallelism_threads(" + std::to_string(intra) +
                              ") and set_inter_op_parallelism_threads(" + std::to_string(budget) + ")";
-    return {{"intra_op", intra}, {"inter_op", budget},
-            {"text", (phase->arm() == policy::kPassThrough ? "TensorFlow's defaults on the CPUs of the budget, i.e. " : "") + call +
-                         " come nearest; if that is as fast, corun is not needed"}};
+    return {{"intra_op", intra},
+            {"inter_op", budget},
+            {"text",
+             (phase->arm() == policy::kPassThrough ? "TensorFlow's defaults on the CPUs of the budget, i.e. "
+                                                   : "") +
+                 call + " come nearest; if that is as fast, corun is not needed"}};
 }
 
 std::string with_pid(std::string path) {
@@ -210,9 +227,11 @@ json report_make(const Controller& controller, const DriverFigures& figures) {
         phases.push_back(phase.get());
         all_seconds += phase->seconds();
     }
-    std::sort(phases.begin(), phases.end(), [](const Phase* a, const Phase* b) { return a->seconds() > b->seconds(); });
+    std::sort(phases.begin(), phases.end(),
+              [](const Phase* a, const Phase* b) { return a->seconds() > b->seconds(); });
     report["phases"] = json::array();
-    for (const Phase* phase : phases) report["phases"].push_back(phase_report(controller, *phase, all_seconds));
+    for (const Phase* phase : phases)
+        report["phases"].push_back(phase_report(controller, *phase, all_seconds));
     add_ops(report, controller, figures);
     report["static_setting"] = static_setting(controller);
     report["messages"] = messages_said();
@@ -233,7 +252,9 @@ void report_write(const std::string& path, const Controller& controller, const D
         file.flush();
         if (!file) {
             std::remove(temporary.c_str());
-            return message(Level::warning, ("the report could not be written to " + name + "; is the folder there and writable?").c_str());
+            return message(Level::warning, ("the report could not be written to " + name +
+                                            "; is the folder there and writable?")
+                                               .c_str());
         }
     }
     if (std::rename(temporary.c_str(), name.c_str()) != 0) {

@@ -16,8 +16,9 @@ inline constexpr std::size_t kReportOps = 20;
 /// Everything known, as JSON.
 [[nodiscard]] nlohmann::json report_make(const policy::Controller& controller, const DriverFigures& figures);
 
-/// Writes it to `path` (text unless it ends in .json; "%p" becomes the process id; empty: nothing is written).
-/// The file appears whole or not at all.
-void report_write(const std::string& path, const policy::Controller& controller, const DriverFigures& figures);
+/// Writes it to `path` (text unless it ends in .json; "%p" becomes the process id; empty: nothing is
+/// written). The file appears whole or not at all.
+void report_write(const std::string& path, const policy::Controller& controller,
+                  const DriverFigures& figures);
 
 }  // namespace corun

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wall between the hooks and the rest. This header and one hook file (tensorflow.cc) are enough to add a runtime.
+// The wall between the hooks and the rest. This header and one hook file (tensorflow.cc) are enough to add a
+// runtime.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,19 @@ enum class Source : std::uint8_t { tensorflow, count };
 
 /// What a source says of an op, once for each op key. Texts are NUL-terminated and cut to fit.
 struct OpText {
-    char kind[80];        ///< name without shapes, "MatMul"
-    char shapes[400];     ///< "(float[3,4];float[4,5])" or empty
-    char example[160];    ///< name of one instance, for people
-    double elements;      ///< any number that grows with the work of a call
-    bool container;       ///< only a label: sets nothing, is not timed
-    bool asked;           ///< its runtime asks width_now() while the op runs
+    char kind[80];      ///< name without shapes, "MatMul"
+    char shapes[400];   ///< "(float[3,4];float[4,5])" or empty
+    char example[160];  ///< name of one instance, for people
+    double elements;    ///< any number that grows with the work of a call
+    bool container;     ///< only a label: sets nothing, is not timed
+    bool asked;         ///< its runtime asks width_now() while the op runs
 };
 
 /// One source: how to describe its ops, and its *told* lever (null where it has none).
 struct SourceTable {
     const char* name;
     void (*describe)(const void* identity, const void* call, OpText& text);  ///< may allocate, may be slow
-    int (*lever_get)();        ///< the width that the runtime holds for this thread now
+    int (*lever_get)();  ///< the width that the runtime holds for this thread now
     void (*lever_set)(int);
 };
 
@@ -36,12 +37,14 @@ bool source_unwanted(Source source) noexcept;  ///< off in this process, or not 
 /// Makes a source active. Returns false when that is not possible.
 bool source_activate(Source source, const SourceTable& table) noexcept;
 /// For report and log. `state`: active, refused (said once on stderr).
-void source_tell(Source source, const char* name, const char* state, const char* version, const char* reason) noexcept;
+void source_tell(Source source, const char* name, const char* state, const char* version,
+                 const char* reason) noexcept;
 void source_runtime(const char* object_path) noexcept;  ///< its build is part of the profile's identity
 
-/// Before the program's own call. `identity` and `shape` name the op (kernel, hash of its input shapes), `call` is
-/// handed to describe(). Decides the width and pulls the told lever. Never blocks, keeps errno.
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) noexcept;
+/// Before the program's own call. `identity` and `shape` name the op (kernel, hash of its input shapes),
+/// `call` is handed to describe(). Decides the width and pulls the told lever. Never blocks, keeps errno.
+void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape,
+              const void* call) noexcept;
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
 /// Drops them too: for hooks of what asks for a width or sets one. `frame` is the hook's own.
@@ -52,9 +55,9 @@ int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
 /// A reversible lever was seen to be reached: once, for the report. `lever` is a literal.
 void lever_reached(Source source, const char* lever) noexcept;
 
-void op_async(Source source) noexcept;                  ///< an asynchronous op was forwarded: counted only
-void identity_freed(const void* identity) noexcept;     ///< its address may come back for another op
-int pool_limit() noexcept;                              ///< CPUs that a compute pool may have; 0: no limit
+void op_async(Source source) noexcept;               ///< an asynchronous op was forwarded: counted only
+void identity_freed(const void* identity) noexcept;  ///< its address may come back for another op
+int pool_limit() noexcept;                           ///< CPUs that a compute pool may have; 0: no limit
 void pool_capped(const char* pool, int asked, int given) noexcept;  ///< for the report
 
 }  // namespace corun

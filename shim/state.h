@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core's shared state: plain, constant-initialised, fixed in size, so that hooks may be entered before any
-// constructor ran and the path of a settled op takes no lock and no allocation.
+// The core's shared state: plain, constant-initialised, fixed in size, so that hooks may be entered before
+// any constructor ran and the path of a settled op takes no lock and no allocation.
 #pragma once
 
 #include <array>
@@ -15,14 +15,15 @@
 
 namespace corun {
 
-// --- op keys -------------------------------------------------------------------------------------------------
+// --- op keys
+// -------------------------------------------------------------------------------------------------
 enum RecordFlag : std::uint32_t {
     kContainer = 1U << 0,  ///< label, or held other scopes
     kAsked = 1U << 1,      ///< answers width_now()
     kCheap = 1U << 2,      ///< known and shorter than kCheapSeconds: never timed
     kAnchor = 1U << 3,
-    kAssigned = 1U << 4,   ///< `assigned` holds a width to sample
-    kWanted = 1U << 5,     ///< every duration is passed to the model
+    kAssigned = 1U << 4,  ///< `assigned` holds a width to sample
+    kWanted = 1U << 5,    ///< every duration is passed to the model
 };
 
 inline constexpr std::size_t kRecords = 16384;
@@ -31,13 +32,14 @@ inline constexpr double kCheapSeconds = 3e-6;
 struct alignas(64) OpRecord {
     std::atomic<std::uint32_t> flags;
     std::atomic<std::uint16_t> assigned;
-    std::uint16_t bucket;                 ///< of the histogram, 1...
-    std::atomic<std::uint64_t> reference; ///< ticks; 0: not known yet
-    std::atomic<std::uint64_t> calls;     ///< of threads that have ended or evicted their slot
+    std::uint16_t bucket;                  ///< of the histogram, 1...
+    std::atomic<std::uint64_t> reference;  ///< ticks; 0: not known yet
+    std::atomic<std::uint64_t> calls;      ///< of threads that have ended or evicted their slot
     std::atomic<std::uint16_t> width[policy::kArmSlots][policy::kIdleBuckets];  ///< 0: the program's own
 };
 
-// --- a thread ------------------------------------------------------------------------------------------------
+// --- a thread
+// ------------------------------------------------------------------------------------------------
 inline constexpr std::size_t kSlots = 8192;  ///< thousands of kernels are usual; misses cost a microsecond
 inline constexpr std::size_t kProbes = 8;    ///< a key lies at its own place or in the next seven
 inline constexpr std::size_t kRing = 8192;
@@ -49,11 +51,11 @@ inline constexpr std::uint32_t kSampleEvery = 16;  ///< of the timed ops that no
 /// Cache: (identity, shape) -> record. `birth` tells whether the identity was freed since.
 struct alignas(64) Slot {
     const void* identity;
-    std::atomic<OpRecord*> record;     ///< this and calls are read by the report; all else is the thread's own
+    std::atomic<OpRecord*> record;  ///< this and calls are read by the report; all else is the thread's own
     std::uint32_t shape;
     std::uint32_t birth;
     std::atomic<std::uint64_t> calls;
-    const Slot* next;                  ///< that came after this one the last time, and what it will look at
+    const Slot* next;  ///< that came after this one the last time, and what it will look at
     const void* next_record;
     const void* next_birth;
 
@@ -68,11 +70,11 @@ struct alignas(64) Slot {
 
 enum EntryFlag : std::uint16_t {
     kEntryTimed = 1U << 0,
-    kEntrySolo = 1U << 1,      ///< nothing else was open from its begin to its end
+    kEntrySolo = 1U << 1,  ///< nothing else was open from its begin to its end
     kEntryAssigned = 1U << 2,
-    kEntryLever = 1U << 3,     ///< `saved` has to be put back
+    kEntryLever = 1U << 3,  ///< `saved` has to be put back
     kEntryContainer = 1U << 4,
-    kEntryPlain = 1U << 5,     ///< the program's own width
+    kEntryPlain = 1U << 5,  ///< the program's own width
     kEntryHeld = 1U << 6,
 };
 
@@ -80,32 +82,32 @@ enum EntryFlag : std::uint16_t {
 struct Entry {
     const Scope* frame;
     OpRecord* record;
-    std::uint64_t begin;       ///< ticks
+    std::uint64_t begin;  ///< ticks
     policy::Ledger::Ticket ticket;
     std::int32_t saved;
-    std::uint16_t width;       ///< as set; 0: the program's own
-    std::uint16_t counted;     ///< as the ledger counts it
+    std::uint16_t width;    ///< as set; 0: the program's own
+    std::uint16_t counted;  ///< as the ledger counts it
     std::uint16_t flags;
     Source source;
 };
 
 /// One duration on its way to the model.
 struct RawSample {
-    std::uint64_t begin;   ///< ticks
+    std::uint64_t begin;  ///< ticks
     std::uint64_t ticks;
     std::uint32_t op;
-    std::uint16_t width;   ///< 0: the program's own
-    std::uint16_t flags;   ///< EntryFlag
+    std::uint16_t width;  ///< 0: the program's own
+    std::uint16_t flags;  ///< EntryFlag
 };
 
 struct ThreadState {
     std::atomic<std::uint32_t> depth;
-    std::atomic<std::uint64_t> last;      ///< ticks of the last begin or timed end on this thread
+    std::atomic<std::uint64_t> last;  ///< ticks of the last begin or timed end on this thread
     std::uint64_t random;
     std::uint32_t sampled;
     std::uint32_t evicted;
-    Slot* previous;                       ///< of the last op
-    bool busy;                            ///< inside our own slow path
+    Slot* previous;  ///< of the last op
+    bool busy;       ///< inside our own slow path
     bool in_use;
     std::array<Entry, kDepth> stack;
     std::array<std::atomic<std::uint64_t>, policy::kHistogramBuckets> work;  ///< reference ticks finished
@@ -117,32 +119,33 @@ struct ThreadState {
     std::array<RawSample, kRing> ring;
 };
 
-// --- the process ---------------------------------------------------------------------------------------------
+// --- the process
+// ---------------------------------------------------------------------------------------------
 /// What decides now, packed so that an op reads it with one load.
 struct alignas(8) Decision {
-    std::uint8_t arm = 0;         ///< column of OpRecord::width
-    bool dynamic = false;         ///< depends on the idle CPUs
-    bool exploring = false;       ///< assignments are in force
-    bool record_all = false;      ///< every op is timed and passed to the model
+    std::uint8_t arm = 0;     ///< column of OpRecord::width
+    bool dynamic = false;     ///< depends on the idle CPUs
+    bool exploring = false;   ///< assignments are in force
+    bool record_all = false;  ///< every op is timed and passed to the model
     bool random = false;
 };
 
 struct Globals {
-    std::atomic<bool> active;             ///< hooks do their work
+    std::atomic<bool> active;  ///< hooks do their work
     std::atomic<Decision> decision;
-    std::atomic<std::uint64_t> due;       ///< ticks: the driver wants to be called by then
-    alignas(64) policy::Ledger ledger;    ///< the timed scopes; a line of its own, as every timed op writes it
-    std::atomic<std::uint64_t> quiet;     ///< ticks in which no scope was open
+    std::atomic<std::uint64_t> due;     ///< ticks: the driver wants to be called by then
+    alignas(64) policy::Ledger ledger;  ///< the timed scopes; a line of its own, as every timed op writes it
+    std::atomic<std::uint64_t> quiet;   ///< ticks in which no scope was open
     std::atomic<std::uint64_t> quiet_until;
-    alignas(64) std::uint64_t gap;        ///< ticks: a thread quiet for longer looks whether all were
+    alignas(64) std::uint64_t gap;  ///< ticks: a thread quiet for longer looks whether all were
     std::uint16_t budget;
-    std::uint16_t widest;                 ///< of the random arm
+    std::uint16_t widest;  ///< of the random arm
     std::array<std::atomic<std::uint32_t>, kBirths> births;
     std::array<std::atomic<ThreadState*>, kThreads> threads;
     std::atomic<std::uint32_t> thread_count;
     std::array<SourceTable, static_cast<std::size_t>(Source::count)> sources;
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Source::count)> async_ops;
-    OpRecord* records;                    ///< kRecords of them, mapped on activation
+    OpRecord* records;  ///< kRecords of them, mapped on activation
     std::atomic<std::uint32_t> record_count;
 };
 

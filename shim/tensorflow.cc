@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow (tensorflow-cpu wheels): op dispatch as the source, Eigen's per-thread limit as the told lever, the
-// pool's NumThreads() as the asked lever of oneDNN kernels. The hooks decide nothing. Built without exceptions and
-// without destructors, so that exceptions, pthread_exit and longjmp of the program pass through.
-#include "shim/tensorflow_symbols.h"
-
+// TensorFlow (tensorflow-cpu wheels): op dispatch as the source, Eigen's per-thread limit as the told lever,
+// the pool's NumThreads() as the asked lever of oneDNN kernels. The hooks decide nothing. Built without
+// exceptions and without destructors, so that exceptions, pthread_exit and longjmp of the program pass
+// through.
 #include <dlfcn.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include "shim/originals.h"
 #include "shim/scope.h"
 #include "shim/tensorflow_layout.h"
+#include "shim/tensorflow_symbols.h"
 
 namespace corun::tensorflow {
 
@@ -44,21 +44,27 @@ constinit std::array<std::atomic<void*>, kSymbols.size()> originals{};
 }
 
 // real_compute(caller) and so on: the program's own functions, found on first use.
-#define X(id, symbol, result, parameters)                                                                  \
-    using id##_type = result parameters;                                                                   \
-    [[maybe_unused]] static inline id##_type* real_##id(const void* caller = nullptr) {                    \
-        void* known = originals[static_cast<std::size_t>(Function::id)].load(std::memory_order_relaxed);   \
-        if (known == nullptr) [[unlikely]] known = find(Function::id, caller);                             \
-        return reinterpret_cast<id##_type*>(known);                                                        \
+#define X(id, symbol, result, parameters)                                                                \
+    using id##_type = result parameters;                                                                 \
+    [[maybe_unused]] static inline id##_type* real_##id(const void* caller = nullptr) {                  \
+        void* known = originals[static_cast<std::size_t>(Function::id)].load(std::memory_order_relaxed); \
+        if (known == nullptr) [[unlikely]]                                                               \
+            known = find(Function::id, caller);                                                          \
+        return reinterpret_cast<id##_type*>(known);                                                      \
     }
 CORUN_TENSORFLOW_HOOKED(X)
 CORUN_TENSORFLOW_NEEDED(X)
 #undef X
 
-// --- source and told lever -----------------------------------------------------------------------------------
+// --- source and told lever
+// -----------------------------------------------------------------------------------
 
-static int lever_get() { return real_get_parallelism()(); }
-static void lever_set(int width) { real_set_parallelism()(width); }
+static int lever_get() {
+    return real_get_parallelism()();
+}
+static void lever_set(int width) {
+    real_set_parallelism()(width);
+}
 
 constinit std::atomic<int> state{0};  // 0 not looked at, 1 active, 2 refused or off
 constinit const char* version = "unknown";
@@ -77,14 +83,16 @@ static void describe(const void* kernel, const void* context, OpText& text) {
             free_string(trace.data);
     if (layout_holds()) return;
     text.kind[0] = '\0';
-    if (state.load(std::memory_order_relaxed) == 1) refuse("the layout of OpKernelContext is not the one known");
+    if (state.load(std::memory_order_relaxed) == 1)
+        refuse("the layout of OpKernelContext is not the one known");
 }
 
 // Right symbols, right effect: whatever is missing or odd means no source.
 static const char* self_test() {
     for (std::size_t i = 0; i < kSymbols.size(); ++i)
         if (find(static_cast<Function>(i), nullptr) == nullptr) return kSymbols[i];
-    if (auto* const tell = reinterpret_cast<const char* (*)()>(original_function(kVersionLibrary, "TF_Version", nullptr)))
+    if (auto* const tell =
+            reinterpret_cast<const char* (*)()>(original_function(kVersionLibrary, "TF_Version", nullptr)))
         version = tell();
     const int own = lever_get();
     lever_set(3);
@@ -128,8 +136,8 @@ constinit std::atomic<bool> asked{false};
     errno = saved;
 }
 
-// The two pools whose size is a matter of speed alone; tf.data's and others are not ours. Ops may block in the
-// dispatch pool until another op has run, so it keeps two threads.
+// The two pools whose size is a matter of speed alone; tf.data's and others are not ours. Ops may block in
+// the dispatch pool until another op has run, so it keeps two threads.
 static int capped(const CxxString& name, int threads) {
     const std::string_view pool(name.data, name.size);
     const bool dispatch = pool == "Compute";
@@ -142,11 +150,13 @@ static int capped(const CxxString& name, int threads) {
 
 }  // namespace corun::tensorflow
 
-// --- hooks ---------------------------------------------------------------------------------------------------
+// --- hooks
+// ---------------------------------------------------------------------------------------------------
 
 namespace corun::tensorflow {
 extern "C" {
-#define X(id, symbol, result, parameters) [[gnu::visibility("default")]] result corun_##id parameters __asm__(symbol);
+#define X(id, symbol, result, parameters) \
+    [[gnu::visibility("default")]] result corun_##id parameters __asm__(symbol);
 CORUN_TENSORFLOW_HOOKED(X)
 #undef X
 
@@ -198,8 +208,8 @@ void corun_set_parallelism(int width) {
     real_set_parallelism(CALLER)(width);
 }
 
-void corun_pool(void* pool, void* env, const void* options, const CxxString* name, int threads, bool low_latency,
-                void* allocator) {
+void corun_pool(void* pool, void* env, const void* options, const CxxString* name, int threads,
+                bool low_latency, void* allocator) {
     real_pool(CALLER)(pool, env, options, name, capped(*name, threads), low_latency, allocator);
 }
 

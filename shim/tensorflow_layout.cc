@@ -44,11 +44,13 @@ bool readable(const void* address) {
 }
 
 Inputs inputs_of(const void* context) {
-    const char* params = *reinterpret_cast<const char* const*>(static_cast<const char*>(context) + kContextParams);
+    const char* params =
+        *reinterpret_cast<const char* const*>(static_cast<const char*>(context) + kContextParams);
     if (params == nullptr || (reinterpret_cast<std::uintptr_t>(params) & 7) != 0) return {nullptr, 0};
     Inputs inputs{};
     std::memcpy(&inputs, params + kParamsInputs, sizeof inputs);
-    if (inputs.count > kMostInputs || (reinterpret_cast<std::uintptr_t>(inputs.values) & 7) != 0) return {nullptr, 0};
+    if (inputs.count > kMostInputs || (reinterpret_cast<std::uintptr_t>(inputs.values) & 7) != 0)
+        return {nullptr, 0};
     return inputs;
 }
 
@@ -62,7 +64,8 @@ constexpr std::array<Mask, kSizesBytes + 1> kMasks = [] {
     std::array<Mask, kSizesBytes + 1> masks{};
     for (std::size_t bytes = 0; bytes < masks.size(); ++bytes) {
         masks[bytes].high = 0xFFFFFF0000000000ULL;
-        for (std::size_t i = 0; i < bytes; ++i) (i < 8 ? masks[bytes].low : masks[bytes].high) |= 0xFFULL << (8 * (i % 8));
+        for (std::size_t i = 0; i < bytes; ++i)
+            (i < 8 ? masks[bytes].low : masks[bytes].high) |= 0xFFULL << (8 * (i % 8));
     }
     return masks;
 }();
@@ -83,11 +86,28 @@ constinit std::atomic<bool> holds{true};
 constinit std::atomic<bool> checked{false};  // at least one op agreed
 
 // Containers (DESIGN: labels, or ops that run other ops).
-constexpr std::array<std::string_view, 22> kContainers{
-    "PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile", "If", "StatelessIf", "Case",
-    "StatelessCase", "MapDefun", "EagerPyFunc", "PyFunc", "PyFuncStateless", "MakeIterator", "RemoteCall",
-    "SymbolicGradient", "ReduceDataset", "ScanDataset", "MapDataset", "IteratorGetNext", "IteratorGetNextSync",
-    "OneShotIterator", "XlaLaunch"};
+constexpr std::array<std::string_view, 22> kContainers{"PartitionedCall",
+                                                       "StatefulPartitionedCall",
+                                                       "While",
+                                                       "StatelessWhile",
+                                                       "If",
+                                                       "StatelessIf",
+                                                       "Case",
+                                                       "StatelessCase",
+                                                       "MapDefun",
+                                                       "EagerPyFunc",
+                                                       "PyFunc",
+                                                       "PyFuncStateless",
+                                                       "MakeIterator",
+                                                       "RemoteCall",
+                                                       "SymbolicGradient",
+                                                       "ReduceDataset",
+                                                       "ScanDataset",
+                                                       "MapDataset",
+                                                       "IteratorGetNext",
+                                                       "IteratorGetNextSync",
+                                                       "OneShotIterator",
+                                                       "XlaLaunch"};
 
 void copy(char* to, std::size_t size, std::string_view from) {
     const std::size_t n = std::min(size - 1, from.size());
@@ -178,7 +198,8 @@ void layout_describe(const CxxString& trace, const void* context, OpText& text) 
     const auto colon = head.rfind(':');
     if (colon == std::string_view::npos || colon + 1 == head.size()) return holds.store(false);
     const std::string_view type = head.substr(colon + 1);
-    if (!std::all_of(type.begin(), type.end(), [](unsigned char c) { return std::isprint(c) != 0 && c != ' '; }))
+    if (!std::all_of(type.begin(), type.end(),
+                     [](unsigned char c) { return std::isprint(c) != 0 && c != ' '; }))
         return holds.store(false);
     copy(text.kind, sizeof text.kind, type);
     copy(text.example, sizeof text.example, head.substr(0, colon));
@@ -193,6 +214,8 @@ void layout_describe(const CxxString& trace, const void* context, OpText& text) 
     text.container = std::find(kContainers.begin(), kContainers.end(), type) != kContainers.end();
 }
 
-bool layout_holds() noexcept { return holds.load(std::memory_order_relaxed); }
+bool layout_holds() noexcept {
+    return holds.load(std::memory_order_relaxed);
+}
 
 }  // namespace corun::tensorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow: the one list of what is hooked and what is needed. It generates the declarations, the types of the
-// originals, the start-up check and (the HOOKED part) the version script of the library.
+// TensorFlow: the one list of what is hooked and what is needed. It generates the declarations, the types of
+// the originals, the start-up check and (the HOOKED part) the version script of the library.
 #pragma once
 
 // X(id, symbol, result, parameters): the parameters are what the ABI makes of those of the member function.

@@ -24,15 +24,17 @@ RESULTS = ROOT / "tests/bench/results"
 README = ROOT / "README.md"
 MARKERS = "<!-- measured -->", "<!-- /measured -->"
 
-WORKLOADS = ("lstm", "gru", "transformer", "mixed", "resnet", "dcgan", "inception")
+WORKLOADS = ("lstm", "resnet", "inception", "transformer", "gru", "dcgan", "mixed")
 GRID = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (2, 4))  # threads within an op, ops
 WIDE = 16, 16  # what a program asks for that was written for a larger machine
-WIDE_WORKLOADS = ("lstm", "resnet", "inception")
+WIDE_WORKLOADS = ("lstm", "resnet")
+# A round of mixed takes long: only the points at which one of its two models is best, and the default's.
+GRIDS = {"mixed": ((1, 2), (2, 2))}
 # Seconds under corun before the first round: as long as a decision may take.
-WARM = {"mixed": 150, "inception": 100}
+WARM = {"mixed": 120, "inception": 90}
 # A slot holds at least one whole phase of each of the two models (4 s each).
 SLOT = {"mixed": 16}
-WARM_PLAIN = 15  # until the steps are steady, import and tracing included
+WARM_PLAIN = 9  # until the steps are steady, import and tracing included
 SETTLED = (0, 3, 4)  # exit codes of a comparison that ran to its end
 
 HEAD = (
@@ -57,12 +59,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all")
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--slot", type=float, metavar="SECONDS", help="[4; mixed: 16]")
+    parser.add_argument("--slot", type=float, metavar="SECONDS", help="[3; mixed: 16]")
     parser.add_argument(
         "--warm",
         type=float,
         metavar="SECONDS",
-        help="under corun before the first round [60; mixed: 150, inception: 100]",
+        help="under corun before the first round [60; mixed: 120, inception: 90]",
     )
     parser.add_argument(
         "--warm-plain", type=float, default=WARM_PLAIN, metavar="SECONDS"
@@ -96,7 +98,8 @@ def further_settings(name: str) -> list[str]:
     def arguments(threads: tuple[int, int]) -> str:
         return f"--intra {threads[0]} --inter {threads[1]}"
 
-    settings = [f"{grid_name(point)}={arguments(point)}" for point in GRID]
+    points = GRIDS.get(name, GRID)
+    settings = [f"{grid_name(point)}={arguments(point)}" for point in points]
     if name in WIDE_WORKLOADS:
         settings.append(f"{WIDE[0]},{WIDE[1]}=@corun -- {arguments(WIDE)}")
     return settings
@@ -104,7 +107,7 @@ def further_settings(name: str) -> list[str]:
 
 def times_of(name: str, options: argparse.Namespace) -> tuple[float, float]:
     """Slot and warm-up under corun, in seconds."""
-    slot = options.slot if options.slot is not None else SLOT.get(name, 4)
+    slot = options.slot if options.slot is not None else SLOT.get(name, 3)
     warm = options.warm if options.warm is not None else WARM.get(name, 60)
     return slot, warm
 

@@ -158,7 +158,8 @@ TEST(Race, PrefersTheProgramAsItIsAmongEquals) {
     EXPECT_EQ(race.winner(), kPassThrough);
     Race noisy({0, 1}, Random(1));
     run_race(noisy, {{0, 1.0}, {1, 1.01}}, 0.05);
-    EXPECT_EQ(noisy.rounds(), kRaceLooks.back());
+    // It ends once no arm can be much better, which takes more rounds than a clear case does.
+    EXPECT_GT(noisy.rounds(), kRaceLooks.front());
     EXPECT_EQ(noisy.winner(), kPassThrough);
 }
 
@@ -171,7 +172,7 @@ TEST(Race, LooksOnlyAtTheAppointedRounds) {
     while (!race.finished()) {
         const std::map<ArmId, double> rates{{0, 1.0}, {1, 1.12}, {2, 1.05}};
         race.add(window_of(race.next(), rates.at(race.next()) * std::exp(normal(random))));
-        if (race.live().size() != live) seen.insert(race.rounds());
+        if (race.live().size() != live || race.finished()) seen.insert(race.rounds());
         live = race.live().size();
     }
     EXPECT_FALSE(seen.empty());
