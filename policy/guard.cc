@@ -127,8 +127,9 @@ void Guard::stand_down_by(Verdict verdict, Ground ground) {
 
 double Guard::pass_through_share() const {
     if (stand_down()) return 1.0;
-    if (certain_ || (blocks_closed_ >= kShareThenBlocks && !disputed_)) return kShareLast;
-    return blocks_closed_ < kIntervalBlocks ? kShareFirst : kShareThen;
+    // However clear the gain: until there is an interval to show, looks are frequent.
+    if (blocks_closed_ < kIntervalBlocks) return kShareFirst;
+    return certain_ || (blocks_closed_ >= kShareThenBlocks && !disputed_) ? kShareLast : kShareThen;
 }
 
 Interval Guard::rate_interval(double upper_tail, std::size_t latest) const {

@@ -18,6 +18,7 @@ constexpr double kAimlessWindow = 1.0;
 // A race that is not over by then is decided by what it has: programs with long steps would race for minutes,
 // at the cost of the worse arms; the guard judges the outcome anyway.
 constexpr double kRaceSeconds = 45.0;
+constexpr double kRacePeriods = 600.0;  // or so many steps: a window is five and more of them
 // Earlier when the program as it is has been dropped: all that still race are better, and none by much.
 constexpr double kRaceWonSeconds = 15.0;
 // A decision is doubted when the work rate has left its band for longer than a burst lasts: op costs have
@@ -169,7 +170,7 @@ void Phase::stand_down(Verdict verdict) {
 double Phase::race_seconds() const {
     const std::vector<ArmId>& live = race_->live();
     const bool won = std::find(live.begin(), live.end(), kPassThrough) == live.end();
-    return won ? kRaceWonSeconds : kRaceSeconds;
+    return won ? kRaceWonSeconds : std::max(kRaceSeconds, kRacePeriods * period_);
 }
 
 void Phase::skip(const Window& window, double elapsed) {
