@@ -31,7 +31,7 @@ WIDE_WORKLOADS = ("lstm", "resnet")
 # Where the other points were seen to be far from the best, and a round of mixed
 # takes long: only the points at which one of its two models is best.
 SHORT_GRID = ((1, 1), (1, 2), (2, 2))
-GRIDS = {"transformer": SHORT_GRID, "gru": SHORT_GRID, "dcgan": SHORT_GRID, "mixed": ((1, 2), (2, 2))}
+GRIDS = {"transformer": SHORT_GRID} | dict.fromkeys(("gru", "dcgan", "mixed"), ((1, 2), (2, 2)))
 # Seconds under corun before the first round: as long as a decision may take.
 WARM = {"mixed": 120, "inception": 90}
 # A slot holds at least one whole phase of each of the two models (4 s each).
