@@ -26,10 +26,9 @@ constexpr double kSpacingSeconds = 0.02;  // without a period
 // Arms that could differ by no more than the race would notice are one.
 constexpr double kSameArms = kIndifference;
 constexpr double kFreedShare = 0.2;
-// Curves are of ops that ran alone. Where nearly all of them do, an arm that the curves call this slow is not
-// tried.
+// Curves are of ops that ran alone. Narrow ops side by side can make up for being slower, but by no more than
+// the number of CPUs: only an arm that the curves call slower than that is not tried.
 constexpr double kSoloShare = 0.9;
-constexpr double kHopelessSlower = 1.25;
 
 }  // namespace
 
@@ -306,7 +305,7 @@ bool Controller::hopeless(ArmId arm) const {
                const auto set = width > 0 ? explorer_.predict(op, width) : std::nullopt;
                const auto own = explorer_.predict(op, settings_.budget);
                return set && own && *own > 0.0 ? *set / *own : 1.0;
-           }) > kHopelessSlower;
+           }) > settings_.budget;
 }
 
 void Controller::choose_arms(Phase& phase) {
