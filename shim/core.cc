@@ -2,12 +2,11 @@
 // The path of one op. Settled ops take no lock, no allocation and one clock read; all else is in driver.cc.
 #include "shim/core.h"
 
-#include <cerrno>
-
 #include "shim/clock.h"
 #include "shim/driver.h"
 #include "shim/process.h"
 #include "shim/state.h"
+#include "shim/undisturbed.h"
 
 namespace corun {
 
@@ -83,15 +82,13 @@ void drop_innermost(ThreadState& thread, bool finished) {
 }
 
 [[gnu::noinline]] ThreadState* attach() {
-    const int saved = errno;
-    ThreadState* thread = driver_attach_thread();
-    errno = saved;
-    return thread;
+    const Undisturbed quiet;
+    return driver_attach_thread();
 }
 
 [[gnu::noinline]] bool resolve(ThreadState& thread, Slot& slot, Source source, const void* identity,
                                std::uint32_t shape, const void* call) {
-    const int saved = errno;
+    const Undisturbed quiet;
     thread.busy = true;  // describing an op may run code of the program
     slot.settle();
     const std::uint32_t birth = globals.births[birth_index(identity)].load(std::memory_order_relaxed);
@@ -101,16 +98,14 @@ void drop_innermost(ThreadState& thread, bool finished) {
     slot.birth = birth;
     slot.record.store(record, std::memory_order_release);
     thread.busy = false;
-    errno = saved;
     return record != nullptr;
 }
 
 [[gnu::noinline]] void visit_driver(ThreadState& thread, std::uint64_t now, const OpRecord* anchor) {
-    const int saved = errno;
+    const Undisturbed quiet;
     thread.busy = true;
     driver_visit(now, anchor);
     thread.busy = false;
-    errno = saved;
 }
 
 // This thread was quiet for long: were all? Then nobody had a scope open since the latest of their ends.

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <cerrno>
+#include "shim/undisturbed.h"
 
 namespace corun {
 namespace {
@@ -38,10 +38,8 @@ static void* find_original(const char* library, const char* symbol, const void* 
 }
 
 void* original_function(const char* library, const char* symbol, const void* caller) noexcept {
-    const int saved = errno;  // the loader's look-ups set it
-    void* function = find_original(library, symbol, caller);
-    errno = saved;
-    return function;
+    const Undisturbed quiet;  // the loader's lock, and its look-ups set errno
+    return find_original(library, symbol, caller);
 }
 
 const char* loaded_path(const char* library) noexcept {

@@ -21,6 +21,7 @@
 #include "shim/file_size_signal.h"
 #include "shim/message.h"
 #include "shim/report.h"
+#include "shim/undisturbed.h"
 
 namespace corun {
 namespace {
@@ -181,6 +182,7 @@ bool source_early() noexcept {
 
 void process_passive_op() noexcept {
     if (control_on_asked()) [[unlikely]] {
+        const Undisturbed quiet;
         control_obeyed();
         driver_set_active(true);
     }
@@ -219,7 +221,6 @@ std::unique_ptr<policy::Controller> process_make_controller() {
 bool source_activate(Source source, const SourceTable& table) noexcept {
     if (process_off()) return false;
     globals.sources[static_cast<std::size_t>(source)] = table;
-    const int saved = errno;
     globals.budget = static_cast<std::uint16_t>(std::min(process_budget().cpus, 65535));
     globals.widest = std::max<std::uint16_t>(globals.budget, 8);
     const bool started = driver_start();
@@ -227,20 +228,18 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
         control_start();
         globals.active.store(true, std::memory_order_release);
     }
-    errno = saved;
     return started;
 }
 
 int pool_limit() noexcept {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
         return 0;
-    const int saved = errno;  // the first call reads files
-    const int cpus = process_budget().cpus;
-    errno = saved;
-    return cpus;
+    const Undisturbed quiet;  // the first call reads files
+    return process_budget().cpus;
 }
 
 void pool_capped(const char* pool, int asked, int given) noexcept {
+    const Undisturbed quiet;
     char effect[160];
     std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);
     const std::lock_guard<std::mutex> hold(stories().mutex);

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
 #include <string_view>
 
@@ -15,6 +14,7 @@
 #include "shim/scope.h"
 #include "shim/tensorflow_layout.h"
 #include "shim/tensorflow_symbols.h"
+#include "shim/undisturbed.h"
 
 namespace corun::tensorflow {
 
@@ -74,13 +74,14 @@ static void refuse(const char* reason) {
     source_tell(Source::tensorflow, "tensorflow", "refused", version, reason);
 }
 
+using FreeString = void(void*);
+constinit FreeString* free_string = nullptr;
+
 static void describe(const void* kernel, const void* context, OpText& text) {
     CxxString trace;  // made by TensorFlow's libstdc++, so freed by the operator delete that it uses
     real_trace_string()(&trace, kernel, context, true);
     layout_describe(trace, context, text);
-    if (trace.data != trace.local)
-        if (auto* const free_string = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_DEFAULT, "_ZdlPv")))
-            free_string(trace.data);
+    if (trace.data != trace.local && free_string != nullptr) free_string(trace.data);
     if (layout_holds()) return;
     text.kind[0] = '\0';
     if (state.load(std::memory_order_relaxed) == 1)
@@ -94,6 +95,7 @@ static const char* self_test() {
     if (auto* const tell =
             reinterpret_cast<const char* (*)()>(original_function(kVersionLibrary, "TF_Version", nullptr)))
         version = tell();
+    free_string = reinterpret_cast<FreeString*>(dlsym(RTLD_DEFAULT, "_ZdlPv"));
     const int own = lever_get();
     lever_set(3);
     const int told = lever_get();
@@ -117,10 +119,8 @@ static bool try_activate() {
 
 [[gnu::noinline]] static bool activate() {
     if (source_early()) return false;
-    const int saved = errno;
-    const bool active = try_activate();
-    errno = saved;
-    return active;
+    const Undisturbed quiet;
+    return try_activate();
 }
 
 static inline bool ready() {
@@ -131,9 +131,8 @@ static inline bool ready() {
 // The asked lever is known to be reached when the first oneDNN kernel has asked.
 constinit std::atomic<bool> asked{false};
 [[gnu::noinline]] static void note_asked() {
-    const int saved = errno;
+    const Undisturbed quiet;
     if (!asked.exchange(true)) lever_reached(Source::tensorflow, "oneDNN's number of threads");
-    errno = saved;
 }
 
 // The two pools whose size is a matter of speed alone; tf.data's and others are not ours. Ops may block in

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops for SECONDS from THREADS threads; "begun" when the first are done. With EXIT_FROM_HANDLER, SIGTERM ends
-// the program by exit(), in the middle of whatever it does. KERNELS: how many there are; over 4,096 they are
+// the program by exit(), in the middle of whatever it does, and what it does at its end needs the allocator's and
+// the loader's locks: it holds neither of them itself while ops run. KERNELS: how many there are; over 4,096 they are
 // looked up anew all the time.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,12 +21,22 @@ void leave(int) {
     std::exit(9);
 }
 
+void at_exit() {
+    static void* volatile memory[64];
+    for (std::size_t i = 0; i < 64; ++i) memory[i] = std::malloc(3000 * i + 1);  // more than a thread's cache has
+    for (void* volatile& block : memory) std::free(block);
+    if (dlsym(RTLD_DEFAULT, "corun_victim_has_no_such_function") != nullptr) std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const double seconds = std::strtod(victim::argument(argc, argv, 1, "3"), nullptr);
     const long threads = victim::number(argc, argv, 2, 1);
-    if (std::getenv("EXIT_FROM_HANDLER") != nullptr) std::signal(SIGTERM, leave);
+    if (std::getenv("EXIT_FROM_HANDLER") != nullptr) {
+        std::atexit(at_exit);
+        std::signal(SIGTERM, leave);
+    }
     static std::atomic<bool> stop{false};
     static std::atomic<long> ops{0};
     const char* many = std::getenv("KERNELS");

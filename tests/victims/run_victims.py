@@ -655,6 +655,18 @@ class Kill(Case):
             self.assertTrue(self.whole_or_none(folder))
 
 
+class Interrupted(Case):
+    """Signals and cancellations that arrive inside our own code."""
+
+    def test_exit(self) -> None:
+        self.same([program("interrupted"), "exit"])
+        self.expect([program("interrupted"), "exit"], "", code=9, report=False)
+
+    def test_cancel(self) -> None:
+        self.same([program("interrupted"), "cancel"])
+        self.expect([program("interrupted"), "cancel"], DONE, report=False)
+
+
 class Fork(Case):
     """fork, and fork and exec."""
 
@@ -791,7 +803,7 @@ class Exports(Case):
 GROUPS = {
     "unwind": Unwind, "width": Width, "asked": Asked, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
     "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
-    "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "fork": Fork,
+    "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "interrupted": Interrupted, "fork": Fork,
     "fork-stress": ForkStress, "control": Control, "exports": Exports,
 }
 

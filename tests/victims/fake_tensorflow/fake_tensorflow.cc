@@ -102,6 +102,7 @@ std::atomic<long> traces{0};
 #ifndef FAKE_WITHOUT_TRACE
 std::string OpKernel::TraceString(const OpKernelContext& context, bool verbose) const {
     traces.fetch_add(1, std::memory_order_relaxed);
+    if (fake::at_trace != nullptr) fake::at_trace();
     std::string text = name_;
     text += ':';
     text += type_;
@@ -150,6 +151,7 @@ void SetPerThreadMaxParallelism(int width) {
 namespace fake {
 
 thread_local void (*at_kernel_end)() = nullptr;
+thread_local void (*at_trace)() = nullptr;
 thread_local void (*at_pool_begin)() = nullptr;
 
 long traced() {

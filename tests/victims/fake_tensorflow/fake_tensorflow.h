@@ -158,6 +158,7 @@ long traced();
 
 /// What the destructor of a kernel does on this thread; nothing if null.
 extern thread_local void (*at_kernel_end)();
+extern thread_local void (*at_trace)();       ///< the same for TraceString()
 extern thread_local void (*at_pool_begin)();  ///< the same for the constructor of a pool
 
 /// The device that all victims use; its dynamic type is hidden from the compiler.

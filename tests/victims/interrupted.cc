@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A signal whose handler ends the program (exit), or a cancellation (cancel), that comes while corun describes an
+// op for itself, with a lock of the runtime held. Without corun nobody asks for descriptions, and both come after
+// the op.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "victim.h"
+
+namespace {
+
+bool in_runtime = false;
+
+void leave(int) {
+    std::exit(in_runtime ? 1 : 9);
+}
+
+void in_trace(void (*what)()) {
+    in_runtime = true;
+    what();
+    in_runtime = false;
+}
+
+void by_exit() {
+    std::signal(SIGTERM, leave);
+    fake::at_trace = [] { in_trace([] { std::raise(SIGTERM); }); };
+    fake::OpKernelContext context({{2, 3}});
+    fake::Kernel kernel("k", "Kind");
+    for (int i = 0; i < 30; ++i) fake::run(kernel, context);
+    std::raise(SIGTERM);
+}
+
+void* thread(void*) {
+    fake::at_trace = [] { in_trace(pthread_testcancel); };
+    fake::OpKernelContext context({{2, 3}});
+    fake::Kernel kernel("k", "Kind");
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 30; ++i) fake::run(kernel, context);
+    pthread_testcancel();
+    return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (std::string(victim::argument(argc, argv, 1, "")) == "exit") by_exit();
+    pthread_t id{};
+    if (pthread_create(&id, nullptr, thread, nullptr) != 0) return 1;
+    void* result = nullptr;
+    pthread_join(id, &result);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK(!in_runtime);
+    return victim::finish();
+}
