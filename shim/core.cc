@@ -238,7 +238,8 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
 
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
     const std::uint16_t width = decide(*thread, record, flags, decision, entry);
-    if ((flags & kCheap) == 0 || decision.record_all) {
+    const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
+    if ((flags & untimed) == 0 || decision.record_all) {
         entry.flags |= kEntryTimed;
         entry.counted = width != 0 ? width : globals.budget;
         entry.ticket = globals.ledger.begin(entry.counted);
@@ -298,6 +299,13 @@ int width_now(const void* frame) noexcept {
     if (entry.frame <= static_cast<const Scope*>(frame)) return 0;  // was left
     if (entry.width == 0 || (entry.flags & kEntryContainer) != 0) return 0;
     return (entry.record->flags.load(std::memory_order_relaxed) & kAsked) != 0 ? entry.width : 0;
+}
+
+// TensorFlow keeps the 1,024 primitives of a thread that were used last: with twice as many in use, each
+// would be built anew in each step. An op key has one or two.
+int width_kept(const void* frame) noexcept {
+    constexpr std::uint32_t kMostKept = 256;
+    return globals.asked_count.load(std::memory_order_relaxed) > kMostKept ? 0 : width_now(frame);
 }
 
 void op_async(Source source) noexcept {

@@ -9,13 +9,12 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/message.h"
+#include "shim/op_table.h"
 #include "shim/process.h"
 
 namespace corun {
@@ -29,8 +28,13 @@ using policy::Window;
 constexpr double kDrainSeconds = 0.010;
 constexpr double kGapSeconds = 200e-6;  // shorter pauses between ops are dispatch, not waiting for input
 constexpr double kStatusSeconds = 0.5;
-constexpr std::size_t kVariants = 64;  // shapes of one kind, before they are lumped together
-constexpr std::size_t kRecordsLeft = 1024;
+
+// While an arm runs that needs no ledger, brief ops are timed in one of so many stretches only: two threads
+// that write the ledger for each op of some microseconds cost more than all else that a settled op costs.
+constexpr double kStretchSeconds = 0.05;
+constexpr int kStretches = 8;
+constexpr double kMixedSeconds =
+    1e-3;  // ops from before a dense stretch, which nobody counted, may still run
 
 // A window that lasted this much longer than it should, in which the process had hardly any CPU, was spent
 // stopped.
@@ -94,13 +98,14 @@ class Driver {
         : controller_(std::move(controller)),
           origin_(ticks()),
           tick_(1.0 / clock_ticks_per_second()),
+          table_(*controller_, tick_),
           directive_(controller_->directive()) {
         batch_.reserve(4 * kRing);
-        apply_tables();
+        table_.apply_tables();
         apply_directive(origin_);
     }
 
-    OpRecord* resolve(Source source, OpText& text);
+    OpTable& table() { return table_; }
     void visit(std::uint64_t now, const OpRecord* anchor);
     void drain(std::uint64_t now);
     void figures(DriverFigures& out) const;
@@ -110,11 +115,9 @@ class Driver {
 
   private:
     std::uint64_t in_ticks(double seconds) const { return static_cast<std::uint64_t>(seconds / tick_); }
-    void apply_tables();
-    void apply_row(model::OpId op);
-    void apply_assignments();
     void apply_directive(std::uint64_t now);
-    void settle_frozen();
+    void set_decision(std::uint64_t now);
+    [[nodiscard]] bool was_solo(const RawSample& raw) const;
     void start_settling(std::uint64_t now);
     void start_window(std::uint64_t now);
     void close_window(std::uint64_t now);
@@ -126,14 +129,16 @@ class Driver {
     std::unique_ptr<Controller> controller_;
     std::uint64_t origin_;
     double tick_;  ///< seconds
+    OpTable table_;
     Directive directive_;
-    std::unordered_map<std::string, std::unordered_set<std::string>>
-        variants_;  ///< shapes with a key of their own
     std::vector<RawSample> batch_;
-    std::vector<model::OpId> frozen_;
-    std::vector<model::OpId> assigned_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
+    // Stretches: all ops that count are in the ledger from dense_from_ to dense_until_.
+    int stretch_ = 0;
+    std::uint64_t next_stretch_ = 0;
+    std::uint64_t dense_from_ = 0;
+    std::uint64_t dense_until_ = 0;
     // The window that runs.
     bool settling_ = false;
     int settle_left_ = 0;
@@ -165,92 +170,6 @@ bool lock_within_a_second() {
     return true;
 }
 
-// --- ops
-// -----------------------------------------------------------------------------------------------------
-
-std::uint64_t fnv(const std::string& text) {
-    std::uint64_t hash = 0xcbf29ce484222325ULL;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-    return hash ^ (hash >> 29);
-}
-
-OpRecord* Driver::resolve(Source source, OpText& text) {
-    policy::OpInfo info{globals.sources[static_cast<std::size_t>(source)].name,
-                        text.kind,
-                        text.shapes,
-                        text.example,
-                        text.elements,
-                        text.container};
-    bool asked = text.asked;
-    // A program whose shapes never repeat must not fill the table; and when it is full all the same, what is
-    // new shares one key, so that it need not be looked up in every call.
-    const auto known = variants_.find(info.kind);
-    const std::size_t variants = known == variants_.end() ? 0 : known->second.size();
-    if (variants == 0 || known->second.count(info.shapes) == 0) {
-        if (variants >= kVariants) {
-            info.shapes = "(varied)";
-        } else if (controller_->op_count() + kRecordsLeft > kRecords) {
-            info = {info.source,   info.container ? "(other container)" : "(other)", "", "", 0.0,
-                    info.container};
-            asked = false;
-        } else {
-            variants_[info.kind].insert(info.shapes);
-        }
-    }
-    const std::size_t before = controller_->op_count();
-    const model::OpId op = controller_->add_op(info);
-    OpRecord& record = globals.records[op];
-    if (op < before) return &record;
-    record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
-    record.flags.store((info.container ? kContainer : kWanted) | (asked ? std::uint32_t{kAsked} : 0U),
-                       std::memory_order_relaxed);
-    apply_row(op);
-    globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);
-    if (controller_->op(op).reference > 0.0) {  // from a profile
-        frozen_.push_back(op);
-        settle_frozen();
-    }
-    return &record;
-}
-
-void Driver::apply_row(model::OpId op) {
-    for (std::size_t arm = 0; arm < controller_->arms().size() && arm < policy::kArmSlots; ++arm) {
-        const policy::WidthRow row = controller_->row(op, static_cast<policy::ArmId>(arm));
-        for (std::size_t i = 0; i < row.size(); ++i)
-            globals.records[op].width[arm][i].store(row[i], std::memory_order_relaxed);
-    }
-}
-
-void Driver::apply_tables() {
-    if (!controller_->take_tables_changed()) return;
-    for (model::OpId op = 0; op < controller_->op_count(); ++op) apply_row(op);
-}
-
-// A reference cost was frozen: the op counts as work from now on; a cheap one is not timed any more.
-void Driver::settle_frozen() {
-    for (const model::OpId op : frozen_) {
-        OpRecord& record = globals.records[op];
-        const double reference = controller_->op(op).reference;
-        if (reference < kCheapSeconds) record.flags.fetch_or(kCheap, std::memory_order_relaxed);
-        record.flags.fetch_and(~static_cast<std::uint32_t>(kWanted), std::memory_order_relaxed);
-        record.reference.store(std::max<std::uint64_t>(1, in_ticks(reference)), std::memory_order_relaxed);
-    }
-    frozen_.clear();
-}
-
-void Driver::apply_assignments() {
-    for (const model::OpId op : assigned_)
-        globals.records[op].flags.fetch_and(~static_cast<std::uint32_t>(kAssigned),
-                                            std::memory_order_relaxed);
-    assigned_.clear();
-    for (const model::Assignment& wish : controller_->assignments()) {
-        OpRecord& record = globals.records[wish.op];
-        record.assigned.store(static_cast<std::uint16_t>(wish.width), std::memory_order_relaxed);
-        record.flags.fetch_or(kAssigned, std::memory_order_relaxed);
-        assigned_.push_back(wish.op);
-    }
-}
-
 // --- samples
 // -------------------------------------------------------------------------------------------------
 
@@ -266,19 +185,23 @@ void Driver::take_samples(std::vector<RawSample>& batch) {
     }
 }
 
+bool Driver::was_solo(const RawSample& raw) const {
+    return (raw.flags & kEntrySolo) != 0 && raw.begin >= dense_from_ && raw.begin + raw.ticks <= dense_until_;
+}
+
 void Driver::drain(std::uint64_t now) {
     batch_.clear();
     take_samples(batch_);
     std::sort(batch_.begin(), batch_.end(),
               [](const RawSample& a, const RawSample& b) { return a.begin < b.begin; });
     for (const RawSample& raw : batch_) {
-        controller_->sample({raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width,
-                             (raw.flags & kEntrySolo) != 0, (raw.flags & kEntryAssigned) != 0,
-                             (raw.flags & kEntryPlain) != 0},
-                            frozen_);
+        controller_->sample(
+            {raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width, was_solo(raw),
+             (raw.flags & kEntryAssigned) != 0, (raw.flags & kEntryPlain) != 0},
+            table_.frozen());
     }
-    settle_frozen();
-    if (controller_->plan(seconds(now))) apply_assignments();
+    table_.settle_frozen();
+    if (controller_->plan(seconds(now))) table_.apply_assignments();
     next_drain_ = now + in_ticks(kDrainSeconds);
 }
 
@@ -329,8 +252,8 @@ void Driver::close_window(std::uint64_t now) {
     window.stopped =
         window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
     controller_->window_ended(window, seconds(now));
-    apply_tables();
-    if (controller_->plan(seconds(now))) apply_assignments();
+    table_.apply_tables();
+    if (controller_->plan(seconds(now))) table_.apply_assignments();
     apply_directive(now);
     if (now >= next_status_) {
         next_status_ = now + in_ticks(kStatusSeconds);
@@ -348,19 +271,34 @@ void Driver::apply_directive(std::uint64_t now) {
     }
     const bool other = next.arm != directive_.arm || next.explore != directive_.explore;
     directive_ = next;
-    const policy::Arm& arm = controller_->arms()[static_cast<std::size_t>(next.arm)];
-    Decision decision;
-    decision.arm = static_cast<std::uint8_t>(next.arm);
-    decision.dynamic = arm.dynamic();
-    decision.random = arm.kind == policy::ArmKind::random;
-    decision.exploring = next.explore;
-    decision.record_all = next.record_all;
-    globals.decision.store(decision, std::memory_order_relaxed);
+    set_decision(now);
     if (other)
         start_settling(now);
     else
         start_window(now);
     set_due(now);
+}
+
+void Driver::set_decision(std::uint64_t now) {
+    const policy::Arm& arm = controller_->arms()[static_cast<std::size_t>(directive_.arm)];
+    Decision decision;
+    decision.arm = static_cast<std::uint8_t>(directive_.arm);
+    decision.dynamic = arm.dynamic();
+    decision.random = arm.kind == policy::ArmKind::random;
+    decision.exploring = directive_.explore;
+    decision.record_all = directive_.record_all;
+    if (now >= next_stretch_) {
+        next_stretch_ = now + in_ticks(kStretchSeconds);
+        stretch_ = (stretch_ + 1) % kStretches;
+    }
+    decision.sparse = stretch_ != 0 && !decision.dynamic && !decision.exploring && !decision.record_all;
+    constexpr std::uint64_t kOpen = ~std::uint64_t{0};
+    if (decision.sparse && dense_until_ == kOpen) dense_until_ = now;
+    if (!decision.sparse && dense_until_ != kOpen) {
+        dense_from_ = now + in_ticks(kMixedSeconds);
+        dense_until_ = kOpen;
+    }
+    globals.decision.store(decision, std::memory_order_relaxed);
 }
 
 void Driver::on_anchor(std::uint64_t now) {
@@ -390,6 +328,7 @@ void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
         return;
     }
     if (now >= next_drain_) drain(now);
+    if (now >= next_stretch_) set_decision(now);
     if (anchor != nullptr && directive_.anchor && anchor == &globals.records[*directive_.anchor])
         on_anchor(now);
     const std::uint64_t age = now - begin_;
@@ -485,7 +424,7 @@ OpRecord* driver_resolve(Source source, const void* identity, std::uint32_t, con
         if (text.kind[0] == '\0') return;
         lock.lock();
         const Holder holder(lock);
-        record = driver->resolve(source, text);
+        record = driver->table().resolve(source, text);
     });
     return record;
 }

@@ -8,8 +8,8 @@ import sys
 symbols = []
 for path in sys.argv[1:]:
     with open(path, encoding="utf-8") as source:
-        hooked = source.read().split("_HOOKED(X)", 1)[1].split("#define", 1)[0]
-    symbols += re.findall(r'X\(\w+,\s*"([^"]+)"', hooked)
+        for part in source.read().split("_HOOKED(X)")[1:]:
+            symbols += re.findall(r'X\(\w+,\s*"([^"]+)"', part.split("#define", 1)[0])
 if not symbols:
     sys.exit("no hooked symbols found")
 print("{\n  global:\n" + "".join(f"    {symbol};\n" for symbol in symbols) + "  local: *;\n};")

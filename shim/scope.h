@@ -51,6 +51,9 @@ void op_end(Scope& scope) noexcept;
 void scopes_left(const void* frame = __builtin_frame_address(0)) noexcept;
 /// The width in force on this thread for a runtime that asks; 0: the program's own number.
 int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
+/// The same for a runtime that keeps what it has built for one width. 0 too where it would be too much to
+/// keep.
+int width_kept(const void* frame = __builtin_frame_address(0)) noexcept;
 
 /// A reversible lever was seen to be reached: once, for the report. `lever` is a literal.
 void lever_reached(Source source, const char* lever) noexcept;

@@ -24,10 +24,12 @@ enum RecordFlag : std::uint32_t {
     kAnchor = 1U << 3,
     kAssigned = 1U << 4,  ///< `assigned` holds a width to sample
     kWanted = 1U << 5,    ///< every duration is passed to the model
+    kBrief = 1U << 6,     ///< known and shorter than kBriefSeconds: not timed while the decision is sparse
 };
 
 inline constexpr std::size_t kRecords = 16384;
 inline constexpr double kCheapSeconds = 3e-6;
+inline constexpr double kBriefSeconds = 50e-6;
 
 struct alignas(64) OpRecord {
     std::atomic<std::uint32_t> flags;
@@ -128,6 +130,7 @@ struct alignas(8) Decision {
     bool exploring = false;   ///< assignments are in force
     bool record_all = false;  ///< every op is timed and passed to the model
     bool random = false;
+    bool sparse = false;  ///< nobody needs the ledger or every duration now: brief ops are not timed
 };
 
 struct Globals {
@@ -147,6 +150,7 @@ struct Globals {
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Source::count)> async_ops;
     OpRecord* records;  ///< kRecords of them, mapped on activation
     std::atomic<std::uint32_t> record_count;
+    std::atomic<std::uint32_t> asked_count;  ///< of records with kAsked
 };
 
 static_assert(std::atomic<Decision>::is_always_lock_free);

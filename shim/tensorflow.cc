@@ -23,14 +23,14 @@ constexpr char kVersionLibrary[] = "libtensorflow_cc.so.2";  // for the report o
 
 enum class Function : std::size_t {
 #define X(id, symbol, result, parameters) id,
-    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X)
+    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X) CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
 #undef X
         count
 };
 
 constexpr std::array<const char*, static_cast<std::size_t>(Function::count)> kSymbols{
 #define X(id, symbol, result, parameters) symbol,
-    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X)
+    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X) CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
 #undef X
 };
 
@@ -54,6 +54,7 @@ constinit std::array<std::atomic<void*>, kSymbols.size()> originals{};
     }
 CORUN_TENSORFLOW_HOOKED(X)
 CORUN_TENSORFLOW_NEEDED(X)
+CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
 #undef X
 
 // --- source and told lever
@@ -90,7 +91,7 @@ static void describe(const void* kernel, const void* context, OpText& text) {
 
 // Right symbols, right effect: whatever is missing or odd means no source.
 static const char* self_test() {
-    for (std::size_t i = 0; i < kSymbols.size(); ++i)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(Function::key_append); ++i)
         if (find(static_cast<Function>(i), nullptr) == nullptr) return kSymbols[i];
     if (auto* const tell =
             reinterpret_cast<const char* (*)()>(original_function(kVersionLibrary, "TF_Version", nullptr)))
@@ -157,6 +158,7 @@ extern "C" {
 #define X(id, symbol, result, parameters) \
     [[gnu::visibility("default")]] result corun_##id parameters __asm__(symbol);
 CORUN_TENSORFLOW_HOOKED(X)
+CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
 #undef X
 
 #define CALLER __builtin_return_address(0)
@@ -194,6 +196,16 @@ int corun_num_threads(const void* pool) {
     if (width <= 0 || width >= own) return own;
     if (!asked.load(std::memory_order_relaxed)) note_asked();
     return width;
+}
+
+// The key under which a thread keeps a oneDNN primitive. It says nothing of the number of threads that the
+// primitive was built for, so one built for another width would be run. Its first piece is followed by the
+// width.
+void corun_key_append(CxxString* creator, std::size_t length, const char* piece) {
+    auto* const real = real_key_append(CALLER);
+    const int width = creator->size == 0 && ready() ? width_kept() : 0;
+    real(creator, length, piece);
+    if (width > 0) real(creator, sizeof width, reinterpret_cast<const char*>(&width));
 }
 
 // Whoever asks or sets after an exception or a jump out of an op must not meet the width of that op.

@@ -21,6 +21,11 @@
     X(get_parallelism, "_ZN10tensorflow26GetPerThreadMaxParallelismEv", int, ())                                  \
     X(set_parallelism, "_ZN10tensorflow26SetPerThreadMaxParallelismEi", void, (int width))
 
+// Hooked too, but a build may lack them: found by their caller, no part of the start-up check.
+#define CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)                                                                       \
+    X(key_append, "_ZN10tensorflow17FactoryKeyCreator6AppendESt17basic_string_viewIcSt11char_traitsIcEE",         \
+      void, (CxxString* creator, std::size_t length, const char* piece))
+
 #define CORUN_TENSORFLOW_NEEDED(X)                                                                                \
     X(trace_string, "_ZNK10tensorflow8OpKernel11TraceStringB5cxx11ERKNS_15OpKernelContextEb",                     \
       void, (CxxString* result, const void* kernel, const void* context, bool verbose))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own slow path on this thread. A handler of the program that ran in the middle of it and called exit() or
-// fork() would meet locks that this very thread holds: ours, the allocator's, the loader's. So signals wait
-// the microseconds that it takes, a cancellation too, and errno is as before.
+// Our own slow path on this thread. A handler of the program that ran in the middle of it and called exit()
+// or fork() would meet locks that this very thread holds: ours, the allocator's, the loader's. So signals
+// wait the microseconds that it takes, a cancellation too, and errno is as before.
 #pragma once
 
 #include <pthread.h>
@@ -18,7 +18,8 @@ class Undisturbed {
         sigset_t held;
         sigfillset(&held);
         // What a fault of our own would raise has to arrive at once.
-        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&held, fault);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+            sigdelset(&held, fault);
         pthread_sigmask(SIG_BLOCK, &held, &before_);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops for SECONDS from THREADS threads; "begun" when the first are done. With EXIT_FROM_HANDLER, SIGTERM ends
-// the program by exit(), in the middle of whatever it does, and what it does at its end needs the allocator's and
-// the loader's locks: it holds neither of them itself while ops run. KERNELS: how many there are; over 4,096 they are
-// looked up anew all the time.
+// the program by exit(), in the middle of whatever it does, and what it does at its end needs the allocator's
+// and the loader's locks: it holds neither of them itself while ops run. KERNELS: how many there are; over
+// 4,096 they are looked up anew all the time.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -23,7 +23,8 @@ void leave(int) {
 
 void at_exit() {
     static void* volatile memory[64];
-    for (std::size_t i = 0; i < 64; ++i) memory[i] = std::malloc(3000 * i + 1);  // more than a thread's cache has
+    for (std::size_t i = 0; i < 64; ++i)
+        memory[i] = std::malloc(3000 * i + 1);  // more than a thread's cache has
     for (void* volatile& block : memory) std::free(block);
     if (dlsym(RTLD_DEFAULT, "corun_victim_has_no_such_function") != nullptr) std::abort();
 }

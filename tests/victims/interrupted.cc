@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal whose handler ends the program (exit), or a cancellation (cancel), that comes while corun describes an
-// op for itself, with a lock of the runtime held. Without corun nobody asks for descriptions, and both come after
-// the op.
+// A signal whose handler ends the program (exit), or a cancellation (cancel), that comes while corun
+// describes an op for itself, with a lock of the runtime held. Without corun nobody asks for descriptions,
+// and both come after the op.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -211,6 +211,16 @@ class Asked(Case):
         self.assertEqual(outcome.code, 0, outcome.out)
 
 
+class Primitives(Case):
+    """What a runtime has built for a width is used at that width."""
+
+    def test_all(self) -> None:
+        for mode in ([], ["many"]):
+            for settings in ({"CORUN_POLICY": "random"}, NARROW, {"CORUN_MODE": "observe"}, {}):
+                self.expect([program("primitives"), *mode], DONE, settings)
+            self.expect([program("primitives"), *mode], DONE, preload=False)
+
+
 class Nested(Case):
     """Containers."""
 
@@ -788,7 +798,7 @@ class Exports(Case):
 
     def test_exports(self) -> None:
         source = Path(__file__).parents[2] / "shim" / "tensorflow_symbols.h"
-        hooked = source.read_text().split("_HOOKED(X)", 1)[1].split("#define", 1)[0]
+        hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
         wanted = set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))
         defined = {line.split()[-1] for line in self.tool("nm", "-D", "--defined-only", str(LIBRARY)).splitlines()}
         self.assertEqual(defined, wanted)
@@ -801,7 +811,7 @@ class Exports(Case):
 
 
 GROUPS = {
-    "unwind": Unwind, "width": Width, "asked": Asked, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
+    "unwind": Unwind, "width": Width, "asked": Asked, "primitives": Primitives, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
     "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
     "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "interrupted": Interrupted, "fork": Fork,
     "fork-stress": ForkStress, "control": Control, "exports": Exports,

@@ -126,6 +126,11 @@ std::string OpKernel::TraceString(const OpKernelContext& context, bool verbose) 
 }
 #endif
 
+void FactoryKeyCreator::Append(std::string_view piece) {
+    key_.append(piece);
+    key_ += 'x';
+}
+
 void ThreadPoolDevice::Compute(OpKernel* kernel, OpKernelContext* context) {
     kernel->Compute(context);
 }

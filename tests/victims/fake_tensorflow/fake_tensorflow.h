@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #ifndef FAKE_LAYOUT
@@ -142,6 +143,16 @@ class ThreadPoolDevice {
     virtual ~ThreadPoolDevice() = default;
     virtual void Compute(OpKernel* kernel, OpKernelContext* context);
     virtual void ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* context, std::function<void()> done);
+};
+
+/// The key under which a thread keeps a primitive: pieces, each followed by a separator.
+class FactoryKeyCreator {
+  public:
+    void Append(std::string_view piece);
+    [[nodiscard]] const std::string& key() const { return key_; }
+
+  private:
+    std::string key_;
 };
 
 int GetPerThreadMaxParallelism();
