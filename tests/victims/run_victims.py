@@ -221,6 +221,18 @@ class Primitives(Case):
             self.expect([program("primitives"), *mode], DONE, preload=False)
 
 
+class Beside(Case):
+    """Ops beside others are not taken for ops alone, though brief ones are counted only now and then."""
+
+    @needs_cpus
+    def test_long_ops(self) -> None:
+        for settings in (NARROW, {"CORUN_MODE": "observe"}):
+            report = self.expect([program("beside"), "7"], DONE, settings).report
+            [long_op] = [op for op in report["ops"] if op["name"] == "Long"]
+            solo = sum(width["samples"] for width in long_op["widths"])  # at most 15 are kept
+            self.assertLess(solo, 6, settings)
+
+
 class Nested(Case):
     """Containers."""
 
@@ -811,7 +823,7 @@ class Exports(Case):
 
 
 GROUPS = {
-    "unwind": Unwind, "width": Width, "asked": Asked, "primitives": Primitives, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
+    "unwind": Unwind, "width": Width, "asked": Asked, "beside": Beside, "primitives": Primitives, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
     "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
     "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "interrupted": Interrupted, "fork": Fork,
     "fork-stress": ForkStress, "control": Control, "exports": Exports,
