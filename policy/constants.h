@@ -22,6 +22,9 @@ inline constexpr int kStuckDiscards = 20;             // discarded since a round
 // Rounds.
 inline constexpr std::array<int, 5> kRaceLooks{3, 6, 12, 24, 48};
 
+// Rounds that are run first and not counted: runtimes build what they keep for a width, once on each thread.
+inline constexpr int kRaceWarmRounds = 1;
+
 inline constexpr double kWinsor = 0.10;        // share of each tail that is pulled in before averaging
 inline constexpr double kIndifference = 0.02;  // arms this close to the best are the same
 inline constexpr double kRaceError = 0.05;     // to drop the best arm: shared by looks and arms

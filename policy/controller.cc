@@ -124,6 +124,10 @@ void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
         finder_.occurred(sample.op, work_, sample.begin);
     }
     if (cheap(state)) return;
+    if (sample.builds) {
+        if (sample.assigned) unused_seconds_ += sample.seconds - state.reference;
+        return explorer_.add_time(sample.op, sample.seconds);
+    }
     if (sample.assigned) ++assigned_samples_;
     double& latest = sample.assigned ? state.asked_at : state.counted_at;
     if (sample.begin - latest < spacing()) {

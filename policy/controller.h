@@ -52,6 +52,7 @@ struct OpSample {
     bool solo = false;
     bool assigned = false;  ///< at a width that assignments() asked for
     bool plain = false;     ///< no lever was pulled
+    bool builds = false;  ///< the first call at this width: may hold what the runtime builds and keeps for it
 };
 
 /// Everything known of one op key.

@@ -28,6 +28,10 @@ constexpr double kSlowPace = 60.0;
 constexpr double kPaceClip = 0.3;
 constexpr double kPaceBand = 0.18;  // log: 20 %
 constexpr double kPaceOdd = 8.0;    // seconds
+// A smaller change that lasts longer is enough where a doubt costs little: the guard looks more often, no
+// race.
+constexpr double kFineBand = 0.09;
+constexpr double kFineOdd = 20.0;
 // An arm that was found worse than this is not raced again in a retry.
 constexpr double kHopeless = -0.03;
 
@@ -71,15 +75,18 @@ void Phase::watch_pace(const Window& window, double elapsed) {
     const double rate = window.log_rate(true);
     if (!slow_pace_) {
         slow_pace_ = quick_pace_ = rate;
-        odd_since_ = active_;
+        odd_since_ = fine_since_ = active_;
     }
     const double step = std::clamp(rate - quick_pace_, -kPaceClip, kPaceClip);
     quick_pace_ += step * (1.0 - std::exp(-elapsed / kQuickPace));
     // The first minute is a mean of all that was seen.
     const double memory = std::clamp(in_state(), kQuickPace, kSlowPace);
     *slow_pace_ += (quick_pace_ - *slow_pace_) * (1.0 - std::exp(-elapsed / memory));
-    if (std::abs(quick_pace_ - *slow_pace_) < kPaceBand) odd_since_ = active_;
-    if (active_ - odd_since_ > kPaceOdd && active_ >= doubt_after_) doubt();
+    const double change = std::abs(quick_pace_ - *slow_pace_);
+    if (change < kPaceBand) odd_since_ = active_;
+    if (change < kFineBand || state_ != State::guard) fine_since_ = active_;
+    const bool odd = active_ - odd_since_ > kPaceOdd || active_ - fine_since_ > kFineOdd;
+    if (odd && active_ >= doubt_after_) doubt();
 }
 
 // What was decided is to be shown again, beginning with the guard's most frequent looks; if it fails, or if
@@ -119,7 +126,7 @@ void Phase::start_race(const std::vector<ArmId>& arms, const std::map<ArmId, std
         use_[arm].state = hopeless ? "dropped" : "live";
     }
     if (live.size() < 2) return stand_down(verdict_ == Verdict::undecided ? Verdict::no_gain : verdict_);
-    race_.emplace(live, Random(random_()));
+    race_.emplace(live, Random(random_()), kRaceWarmRounds);
     guard_.reset();
     raced_ = true;
     enter(State::race);

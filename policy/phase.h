@@ -115,6 +115,7 @@ class Phase {
     std::optional<double> slow_pace_;
     double quick_pace_ = 0.0;
     double odd_since_ = 0.0;  ///< when the two were last alike
+    double fine_since_ = 0.0;
     double doubt_after_ = 0.0;
     double doubt_wait_ = kRetryFirstSeconds;
     int used_ = 0;

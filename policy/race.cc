@@ -11,8 +11,8 @@
 
 namespace corun::policy {
 
-Race::Race(std::vector<ArmId> arms, Random random)
-    : arms_(std::move(arms)), live_(arms_), rates_(arms_.size()), random_(random) {
+Race::Race(std::vector<ArmId> arms, Random random, int warm_rounds)
+    : arms_(std::move(arms)), live_(arms_), rates_(arms_.size()), warm_left_(warm_rounds), random_(random) {
     if (arms_.empty()) throw std::invalid_argument("a race needs an arm");
     if (arms_.size() == 1) winner_ = arms_.front();
     start_round();
@@ -61,6 +61,11 @@ void Race::add(const Window& window) {
 }
 
 void Race::close_round() {
+    discarded_since_round_ = 0;
+    if (warm_left_ > 0) {
+        --warm_left_;
+        return start_round();
+    }
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     for (auto& row : rates_) row.push_back({kNone, kNone});
     for (const Window& window : round_) {
@@ -68,7 +73,6 @@ void Race::close_round() {
         input_shares_.push_back(window.input_share());
     }
     ++rounds_;
-    discarded_since_round_ = 0;
     look();
     if (!finished()) start_round();
 }

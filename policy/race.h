@@ -15,7 +15,8 @@ namespace corun::policy {
 class Race {
   public:
     /// @param arms at least one; contains kPassThrough or not, all are treated alike
-    Race(std::vector<ArmId> arms, Random random);
+    /// @param warm_rounds so many rounds are run first and not counted
+    Race(std::vector<ArmId> arms, Random random, int warm_rounds = 0);
 
     [[nodiscard]] ArmId next()
         const;  ///< the arm that the next window should run under; the winner when finished
@@ -73,6 +74,7 @@ class Race {
     Histogram round_mix_{};
     std::vector<std::vector<Rates>> rates_;  ///< [index in arms_][round]
     std::vector<double> input_shares_;
+    int warm_left_;
     int rounds_ = 0;
     int discarded_ = 0;
     int discarded_in_round_ = 0;

@@ -2,6 +2,8 @@
 // The path of one op. Settled ops take no lock, no allocation and one clock read; all else is in driver.cc.
 #include "shim/core.h"
 
+#include <algorithm>
+
 #include "shim/clock.h"
 #include "shim/driver.h"
 #include "shim/process.h"
@@ -38,17 +40,27 @@ bool freed_since(const Slot& slot) {
 }
 
 // Puts back what a scope has set. If the program itself set another number meanwhile, that one stays.
-void restore_lever(const Entry& entry) {
-    const SourceTable& source = globals.sources[static_cast<std::size_t>(entry.source)];
+void restore_lever(const ThreadState& thread, const Entry& entry) {
+    const auto index = static_cast<std::size_t>(entry.source);
+    if (int* const place = thread.lever[index]) {
+        if (*place == entry.width) *place = entry.saved;
+        return;
+    }
+    const SourceTable& source = globals.sources[index];
     if (source.lever_get() == entry.width) source.lever_set(entry.saved);
 }
 
-void pull_lever(Entry& entry) {
-    const SourceTable& source = globals.sources[static_cast<std::size_t>(entry.source)];
-    if (source.lever_set == nullptr) return;
-    const int own = source.lever_get();
+void pull_lever(const ThreadState& thread, Entry& entry) {
+    const auto index = static_cast<std::size_t>(entry.source);
+    const SourceTable& source = globals.sources[index];
+    int* const place = thread.lever[index];
+    if (place == nullptr && source.lever_set == nullptr) return;
+    const int own = place != nullptr ? *place : source.lever_get();
     if (own <= entry.width) return;  // the program's own word is a ceiling
-    source.lever_set(entry.width);
+    if (place != nullptr)
+        *place = entry.width;
+    else
+        source.lever_set(entry.width);
     entry.saved = own;
     entry.flags |= kEntryLever;
 }
@@ -57,7 +69,7 @@ void pull_lever(Entry& entry) {
 void drop_innermost(ThreadState& thread, bool finished) {
     const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed) - 1;
     Entry& entry = thread.stack[depth];
-    if ((entry.flags & kEntryLever) != 0) restore_lever(entry);
+    if ((entry.flags & kEntryLever) != 0) restore_lever(thread, entry);
     if ((entry.flags & kEntryTimed) != 0) {
         const bool solo = globals.ledger.end(entry.ticket, entry.counted);
         if (solo && finished) entry.flags |= kEntrySolo;
@@ -74,8 +86,8 @@ void drop_innermost(ThreadState& thread, bool finished) {
 }
 
 // A scope that turns out to hold others is a container: it gives its width back and counts for nothing.
-[[gnu::noinline]] void become_container(Entry& entry) {
-    if ((entry.flags & kEntryLever) != 0) restore_lever(entry);
+[[gnu::noinline]] void become_container(const ThreadState& thread, Entry& entry) {
+    if ((entry.flags & kEntryLever) != 0) restore_lever(thread, entry);
     if ((entry.flags & kEntryTimed) != 0) globals.ledger.end(entry.ticket, entry.counted);
     entry.flags = kEntryContainer;
     entry.record->flags.fetch_or(kContainer, std::memory_order_relaxed);
@@ -91,6 +103,10 @@ void drop_innermost(ThreadState& thread, bool finished) {
     const Undisturbed quiet;
     thread.busy = true;  // describing an op may run code of the program
     slot.settle();
+    // In here, as every thread comes by before its first op of a source.
+    int*& place = thread.lever[static_cast<std::size_t>(source)];
+    const SourceTable& table = globals.sources[static_cast<std::size_t>(source)];
+    if (place == nullptr && table.lever_place != nullptr) place = table.lever_place();
     const std::uint32_t birth = globals.births[birth_index(identity)].load(std::memory_order_relaxed);
     OpRecord* record = driver_resolve(source, identity, shape, call);
     slot.identity = identity;
@@ -145,6 +161,13 @@ std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t 
     std::size_t bucket = 0;
     if (decision.dynamic) bucket = policy::idle_bucket(globals.ledger.idle(globals.budget));
     return record.width[decision.arm][bucket].load(std::memory_order_relaxed);
+}
+
+// The first call at a width pays for what the runtime builds and keeps for it.
+void note_built(Slot& slot, Entry& entry) {
+    const std::uint64_t bit = std::uint64_t{1} << std::min<unsigned>(entry.width, 63);
+    if ((slot.built & bit) == 0) entry.flags |= kEntryBuilds;
+    slot.built |= bit;
 }
 
 void push_sample(ThreadState& thread, const Entry& entry, std::uint64_t duration) {
@@ -203,7 +226,7 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
         depth = thread->depth.load(std::memory_order_relaxed);
         if (depth == kDepth) return;
         if (depth > 0 && (thread->stack[depth - 1].flags & kEntryContainer) == 0)
-            become_container(thread->stack[depth - 1]);
+            become_container(*thread, thread->stack[depth - 1]);
     }
     Slot* const first = &thread->slots[slot_index(identity, shape)];
     Slot& slot = first->identity == identity && first->shape == shape
@@ -246,7 +269,8 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
     }
     if (width != 0) {
         entry.width = width;
-        pull_lever(entry);
+        if ((flags & kAsked) != 0) note_built(slot, entry);
+        pull_lever(*thread, entry);
     } else {
         entry.flags |= kEntryPlain;
     }

@@ -195,10 +195,10 @@ void Driver::drain(std::uint64_t now) {
     std::sort(batch_.begin(), batch_.end(),
               [](const RawSample& a, const RawSample& b) { return a.begin < b.begin; });
     for (const RawSample& raw : batch_) {
-        controller_->sample(
-            {raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width, was_solo(raw),
-             (raw.flags & kEntryAssigned) != 0, (raw.flags & kEntryPlain) != 0},
-            table_.frozen());
+        controller_->sample({raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width,
+                             was_solo(raw), (raw.flags & kEntryAssigned) != 0, (raw.flags & kEntryPlain) != 0,
+                             (raw.flags & kEntryBuilds) != 0},
+                            table_.frozen());
     }
     table_.settle_frozen();
     if (controller_->plan(seconds(now))) table_.apply_assignments();
@@ -412,6 +412,7 @@ ThreadState* driver_attach_thread() noexcept {
     }
     std::atomic_ref<bool>(thread->in_use).store(true, std::memory_order_release);
     thread->busy = false;
+    thread->lever = {};  // of the thread that had this state before
     if (pthread_setspecific(thread_key, thread) != 0) return nullptr;
     return this_thread = thread;
 }

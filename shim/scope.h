@@ -25,6 +25,8 @@ struct SourceTable {
     void (*describe)(const void* identity, const void* call, OpText& text);  ///< may allocate, may be slow
     int (*lever_get)();  ///< the width that the runtime holds for this thread now
     void (*lever_set)(int);
+    int* (
+        *lever_place)();  ///< optional: where that width is kept for the calling thread, as long as it lives
 };
 
 /// Lives in the hook's frame; its address tells the frame.

@@ -60,6 +60,8 @@ struct alignas(64) Slot {
     const Slot* next;  ///< that came after this one the last time, and what it will look at
     const void* next_record;
     const void* next_birth;
+    std::uint64_t
+        built;  ///< bit per width at which an asking runtime was let run here: it has built what it keeps
 
     /// Hands its calls over to the record, so that it can be given to another op.
     void settle() {
@@ -67,6 +69,7 @@ struct alignas(64) Slot {
             old->calls.fetch_add(calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
         calls.store(0, std::memory_order_relaxed);
         record.store(nullptr, std::memory_order_relaxed);
+        built = 0;
     }
 };
 
@@ -76,8 +79,8 @@ enum EntryFlag : std::uint16_t {
     kEntryAssigned = 1U << 2,
     kEntryLever = 1U << 3,  ///< `saved` has to be put back
     kEntryContainer = 1U << 4,
-    kEntryPlain = 1U << 5,  ///< the program's own width
-    kEntryHeld = 1U << 6,
+    kEntryPlain = 1U << 5,   ///< the program's own width
+    kEntryBuilds = 1U << 6,  ///< the first call at this width: may build what the runtime keeps for it
 };
 
 /// One open scope.
@@ -108,8 +111,9 @@ struct ThreadState {
     std::uint64_t random;
     std::uint32_t sampled;
     std::uint32_t evicted;
-    Slot* previous;  ///< of the last op
-    bool busy;       ///< inside our own slow path
+    Slot* previous;                                                   ///< of the last op
+    std::array<int*, static_cast<std::size_t>(Source::count)> lever;  ///< its width's place, or null: calls
+    bool busy;                                                        ///< inside our own slow path
     bool in_use;
     std::array<Entry, kDepth> stack;
     std::array<std::atomic<std::uint64_t>, policy::kHistogramBuckets> work;  ///< reference ticks finished

@@ -67,6 +67,12 @@ static void lever_set(int width) {
     real_set_parallelism()(width);
 }
 
+// The variable that both of them are about, if the build exports it: its address on this thread.
+static int* lever_place() {
+    return static_cast<int*>(
+        original_function(kLibrary, "_ZN10tensorflow26per_thread_max_parallelismE", nullptr));
+}
+
 constinit std::atomic<int> state{0};  // 0 not looked at, 1 active, 2 refused or off
 constinit const char* version = "unknown";
 
@@ -100,12 +106,14 @@ static const char* self_test() {
     const int own = lever_get();
     lever_set(3);
     const int told = lever_get();
+    const int* const place = lever_place();
+    const bool there = place == nullptr || *place == 3;
     lever_set(own);
-    return told == 3 && lever_get() == own ? nullptr : "the per-thread limit has no effect";
+    return told == 3 && there && lever_get() == own ? nullptr : "the per-thread limit has no effect";
 }
 
 static bool try_activate() {
-    static const SourceTable table{"tensorflow", describe, lever_get, lever_set};
+    static const SourceTable table{"tensorflow", describe, lever_get, lever_set, lever_place};
     int expected = 0;
     if (!state.compare_exchange_strong(expected, 2)) return state.load(std::memory_order_relaxed) == 1;
     if (source_unwanted(Source::tensorflow)) return false;

@@ -88,7 +88,7 @@ void describe(const void* identity, const void* call, OpText& text) {
     op_end(within);
 }
 
-constexpr SourceTable kTable{"fake", describe, lever_get, lever_set};
+constexpr SourceTable kTable{"fake", describe, lever_get, lever_set, nullptr};
 
 std::array<Kernel, kShared> shared_kernels;
 

@@ -55,6 +55,22 @@ class ControllerTest : public testing::Test {
     double now_ = 0.0;
 };
 
+TEST_F(ControllerTest, ACallThatBuildsIsNoSample) {
+    start();
+    const OpId op = controller_->add_op(op_named("A"));
+    make_known(op);
+    for (int i = 0; i < 5; ++i) {
+        now_ += 1.0;
+        controller_->sample(
+            {.op = op, .begin = now_, .seconds = 9 * kCost, .width = 1, .solo = true, .builds = true},
+            frozen_);
+    }
+    EXPECT_FALSE(controller_->explorer().curve(op)->solo(1).has_value());
+    now_ += 1.0;
+    sample(op, 2 * kCost, false);
+    EXPECT_NEAR(controller_->explorer().curve(op)->solo(1).value(), 2 * kCost, 1e-9);
+}
+
 TEST_F(ControllerTest, OpsAreKnownByTheirKey) {
     start();
     EXPECT_EQ(controller_->add_op(op_named("A")), 0U);

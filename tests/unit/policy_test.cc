@@ -147,6 +147,16 @@ TEST(Race, FindsTheFastest) {
     EXPECT_FALSE(race.estimate(99).has_value());
 }
 
+TEST(Race, DoesNotCountItsWarmRounds) {
+    Race race({0, 3}, Random(1), 2);
+    for (int i = 0; i < 4; ++i) race.add(window_of(race.next(), race.next() == 3 ? 0.1 : 1.0));
+    EXPECT_EQ(race.rounds(), 0);
+    EXPECT_FALSE(race.estimate(3).has_value());
+    run_race(race, {{0, 1.0}, {3, 1.5}});
+    EXPECT_EQ(race.winner(), 3);
+    EXPECT_NEAR(race.estimate(3).value(), std::log(1.5), 0.03);
+}
+
 TEST(Race, OfOneArmNeedsNoWindow) {
     EXPECT_EQ(Race({4}, Random(1)).winner(), 4);
     EXPECT_THROW(Race({}, Random(1)), std::invalid_argument);

@@ -178,7 +178,7 @@ class Width(Case):
     """Constant inside, restored outside, never above the program's own."""
 
     OWN = "own 3: highest {}\nown 2: highest {}\nown 1: highest 1\n"
-    TAIL = f"set inside: 5\nsaved inside: {UNLIMITED}\n{DONE}"
+    TAIL = f"set inside: 50\nsaved inside: {UNLIMITED}\n{DONE}"
 
     def test_unchanged(self) -> None:
         out = "free: highest unlimited, none\n" + self.OWN.format(3, 2) + self.TAIL

@@ -31,7 +31,7 @@ void run_many(int times, int own) {
 
 // The program's own word inside an op, other than the width in force, stays after it.
 void set_inside() {
-    Kernel setter("setter", "Setter", [&](OpKernelContext*) { SetPerThreadMaxParallelism(5); });
+    Kernel setter("setter", "Setter", [&](OpKernelContext*) { SetPerThreadMaxParallelism(50); });
     OpKernelContext context({{8, 8}});
     fake::run(setter, context);
     std::printf("set inside: %d\n", victim::limit());
@@ -42,7 +42,7 @@ void set_inside() {
 void saved_inside() {
     Kernel saver("saver", "Saver", [&](OpKernelContext*) {
         const int found = victim::limit();
-        SetPerThreadMaxParallelism(7);
+        SetPerThreadMaxParallelism(70);
         SetPerThreadMaxParallelism(found);
     });
     OpKernelContext context({{8, 8}});

@@ -140,9 +140,7 @@ void ThreadPoolDevice::ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* cont
     kernel->ComputeAsync(context, std::move(done));
 }
 
-namespace {
 thread_local int per_thread_max_parallelism = 1000000;
-}
 
 int GetPerThreadMaxParallelism() {
     return per_thread_max_parallelism;
