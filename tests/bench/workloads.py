@@ -8,12 +8,15 @@
 
 Each model is one `corun compare --alternate`: every setting's program is started
 once and is stopped while the others run, so that all see the same machine. What it
-gives is kept in tests/bench/results/<workload>.json. All ratios are means over
-pairs of one round with 95 % intervals; above 1 the second setting is the faster.
+gives is kept in tests/bench/results/<workload>.json. Times are medians of the
+rounds. A ratio is the Hodges-Lehmann estimate over the pairs of one round, with the
+interval that belongs to it (Wilcoxon's signed ranks, at least 95 %): both bear with
+a round in which the machine did something else. Above 1 the second setting is faster.
 """
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import time
@@ -33,7 +36,7 @@ WIDE_WORKLOADS = ("lstm", "resnet")
 SHORT_GRID = ((1, 1), (1, 2), (2, 2))
 GRIDS = {"transformer": SHORT_GRID} | dict.fromkeys(("gru", "dcgan", "mixed"), ((1, 2), (2, 2)))
 # Seconds under corun before the first round: as long as a decision may take.
-WARM = {"mixed": 120, "inception": 90}
+WARM = {"mixed": 120, "inception": 150}
 # A slot holds at least one whole phase of each of the two models (4 s each).
 SLOT = {"mixed": 16}
 WARM_PLAIN = 9  # until the steps are steady, import and tracing included
@@ -171,11 +174,42 @@ def number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def ratio(interval: dict) -> str:
-    """A ratio with its interval."""
-    if interval["value"] is None or interval["low"] is None:
-        return number(interval["value"])
-    return f"{interval['value']:.3f} ({interval['low']:.3f}–{interval['high']:.3f})"
+def pairs_left_out(pairs: int, error: float = 0.05) -> int:
+    """How many of the sorted Walsh averages lie below an interval of that error.
+
+    Hollander and Wolfe, Nonparametric Statistical Methods, 3.3. Below 0: too few pairs.
+    """
+    ways = [1]  # to reach each sum with the ranks so far
+    for rank in range(1, pairs + 1):
+        longer = ways + [0] * rank
+        for total, count in enumerate(ways):
+            longer[total + rank] += count
+        ways = longer
+    left_out, chance = -1, 0.0
+    for count in ways:
+        chance += count / 2**pairs
+        if chance > error / 2:
+            return left_out
+        left_out += 1
+    return left_out
+
+
+def ratio_of(slow: dict, fast: dict) -> tuple[float, float | None, float | None]:
+    """How many times as fast the second setting is: estimate, lower and upper limit."""
+    logs = [math.log(a / b) for a, b in zip(slow["values"], fast["values"], strict=True)]
+    walsh = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
+    middle = (walsh[len(walsh) // 2] + walsh[(len(walsh) - 1) // 2]) / 2
+    left_out = pairs_left_out(len(logs))
+    if left_out < 0:
+        return math.exp(middle), None, None
+    low, high = walsh[left_out], walsh[-1 - left_out]
+    return math.exp(middle), math.exp(low), math.exp(high)
+
+
+def ratio(slow: dict, fast: dict) -> str:
+    """That with its interval."""
+    value, low, high = ratio_of(slow, fast)
+    return number(value) if low is None else f"{value:.3f} ({low:.3f}–{high:.3f})"
 
 
 def row_of(name: str, result: dict) -> list[str]:
@@ -183,24 +217,24 @@ def row_of(name: str, result: dict) -> list[str]:
     settings = {one["name"]: one for one in result["settings"]}
     plain, corun = settings["plain"], settings["corun"]
     points = [settings[grid_name(p)] for p in GRID if grid_name(p) in settings]
-    best = max(points, key=lambda one: one["ratio_to_plain"]["value"] or 0)
+    best = max(points, key=lambda one: ratio_of(plain, one)[0])
     status = corun.get("status") or {}
     decided = status.get("seconds_to_decision")
     first = corun.get("first_mean")
-    mean = plain["mean"]["value"]
+    median = plain["median"]
     wide = settings.get(f"{WIDE[0]},{WIDE[1]}")
     return [
         name,
-        number(mean, 2),
-        number(corun["mean"]["value"], 2),
-        ratio(corun["ratio_to_plain"]),
+        number(median, 2),
+        number(corun["median"], 2),
+        ratio(plain, corun),
         best["name"].removeprefix("grid "),
-        ratio(best["ratio_to_plain"]),
-        ratio(best["ratio_to_corun"]),
+        ratio(plain, best),
+        ratio(best, corun),
         "–" if decided is None else f"{decided:.0f} s",
         status.get("arm") or "–",
-        number(mean / first if first and mean else None),
-        ratio(wide["ratio_to_plain"]) if wide else "–",
+        number(median / first if first else None),
+        ratio(plain, wide) if wide else "–",
     ]
 
 
