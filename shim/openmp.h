@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the hooks of OpenMP (gomp.cc, kmp.cc) and the rest. What is always right, and therefore the default
+// (CORUN_OPENMP=safe): a thread's number of threads that came from the environment or from the machine is
+// capped at the budget before the thread asks for it or opens a region; nothing is resized afterwards, what
+// the program itself has set or named is never touched. Regions are counted, and timed now and then.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/clock.h"
+#include "shim/regions.h"
+#include "shim/resolver.h"
+
+namespace corun {
+
+/// Of the calling thread; sets have a bit for each runtime.
+struct OpenMpThread {
+    std::uint64_t ready;    ///< nothing is left to be done before a region
+    std::uint64_t settled;  ///< capped, or the program's own word: not looked at again
+    std::uint64_t pool;     ///< gcc's runtime keeps threads for it
+    std::uint64_t held;     ///< in a forked child: one thread, for the others exist in the parent only
+    std::uint32_t shard;    ///< of the counters, 1...; 0: none yet
+    std::int32_t named;     ///< clang's num_threads clause that is pending; 0: none
+    bool busy;              ///< inside our own slow path
+};
+extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_model("initial-exec")));
+
+/// `unseen` until the options are read.
+enum class OpenMpState : std::uint8_t { unseen, active, off };
+extern constinit std::atomic<OpenMpState> openmp_state;
+
+/// Before the thread is told how many threads it may have, unless it is `settled`. Keeps errno.
+void openmp_settle(const Runtime& runtime) noexcept;
+/// Before it opens a region that names `threads` (0: none), unless it is `ready`.
+void openmp_before_region(const Runtime& runtime, long threads) noexcept;
+
+/// The program sets its number of threads: what it is to be, 1 or as it says. Its own word stays.
+int openmp_own(const Runtime& runtime, int threads) noexcept;
+
+/// What omp_get_num_procs() is to say: never more than the budget.
+int openmp_processors(const Runtime& runtime, int own) noexcept;
+
+void openmp_after_fork(bool followed) noexcept;  ///< in the child, on the one thread that it has
+
+/// A region that is open, in the hook's frame.
+struct OpenRegion {
+    RegionRecord* timed;  ///< null: only counted
+    std::uint64_t begin;  ///< ticks
+};
+
+/// The first calls of a region in a shard and then one of so many are looked at closely.
+inline constexpr std::uint64_t kLookFirst = 8;
+inline constexpr std::uint64_t kLookEvery = 64;
+void region_look(RegionRecord& record, const Runtime& runtime, long threads) noexcept;
+
+/// Before a region that names `threads` (0: none). An op scope around it will decide its width here, before
+/// the runtime asks. Returns where the time of this one is to be kept, mostly nowhere.
+inline RegionRecord* region_count(const Runtime& runtime, const void* body, long threads) noexcept {
+    if ((openmp_thread.ready & runtime.bit) == 0) [[unlikely]]
+        openmp_before_region(runtime, threads);
+    if (openmp_state.load(std::memory_order_relaxed) != OpenMpState::active) [[unlikely]]
+        return nullptr;
+    RegionRecord& record = region_record(body, runtime);
+    RegionShard& shard = record.shards[openmp_thread.shard % kRegionShards];
+    const std::uint64_t calls = shard.calls.fetch_add(1, std::memory_order_relaxed);
+    if (calls >= kLookFirst && calls % kLookEvery != 0) [[likely]]
+        return nullptr;
+    region_look(record, runtime, threads);
+    return calls > 0 ? &record : nullptr;  // the first makes the threads
+}
+
+inline void region_begin(OpenRegion& region, const Runtime& runtime, const void* body,
+                         long threads) noexcept {
+    region.timed = region_count(runtime, body, threads);
+    if (region.timed != nullptr) [[unlikely]]
+        region.begin = ticks();
+}
+
+inline void region_end(const OpenRegion& region) noexcept {
+    if (region.timed == nullptr) [[likely]]
+        return;
+    RegionShard& shard = region.timed->shards[openmp_thread.shard % kRegionShards];
+    shard.ticks.fetch_add(ticks() - region.begin, std::memory_order_relaxed);
+    shard.timed.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace corun
