@@ -14,13 +14,13 @@ CORUN_GOMP_HOOKED(X)
 #define CALLER __builtin_return_address(0)
 
 // A region from its begin to its end.
-#define REGION(id, parameters, ...)                                                  \
-    void corun_##id parameters {                                                     \
-        const Runtime& runtime = runtime_of(CALLER);                                 \
-        OpenRegion region;                                                           \
-        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads); \
-        id##_of(runtime)(__VA_ARGS__);                                               \
-        region_end(region);                                                          \
+#define REGION(id, parameters, ...)                                                          \
+    void corun_##id parameters {                                                             \
+        const Runtime& runtime = runtime_of(CALLER);                                         \
+        OpenRegion region;                                                                   \
+        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
+        id##_of(runtime)(__VA_ARGS__);                                                       \
+        region_end(region);                                                                  \
     }
 
 #define LOOP_PARAMETERS                                                                            \
@@ -48,18 +48,18 @@ LOOP_RUNTIME(loop_maybe_nonmonotonic_runtime)
 unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned threads, unsigned flags) {
     const Runtime& runtime = runtime_of(CALLER);
     OpenRegion region;
-    region_begin(region, runtime, reinterpret_cast<const void*>(body), threads);
+    region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);
     const unsigned result = parallel_reductions_of(runtime)(body, data, threads, flags);
     region_end(region);
     return result;
 }
 
 // What gcc before 4.9 made: the program itself runs the body and ends the region, which is only counted.
-#define REGION_START(id, parameters, ...)                                    \
-    void corun_##id parameters {                                             \
-        const Runtime& runtime = runtime_of(CALLER);                         \
-        region_count(runtime, reinterpret_cast<const void*>(body), threads); \
-        id##_of(runtime)(__VA_ARGS__);                                       \
+#define REGION_START(id, parameters, ...)                                            \
+    void corun_##id parameters {                                                     \
+        const Runtime& runtime = runtime_of(CALLER);                                 \
+        region_count(runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
+        id##_of(runtime)(__VA_ARGS__);                                               \
     }
 
 #define LOOP_START_PARAMETERS \

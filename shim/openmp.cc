@@ -86,11 +86,20 @@ OpenMpState state_now() {
     return state != OpenMpState::unseen ? state : look_at_options();
 }
 
+// Our own slow path, which a call back from it (of the program's allocator) does not enter again.
+template <typename Action>
+void once(OpenMpThread& thread, Action action) {
+    if (thread.busy) return;
+    const Undisturbed quiet;
+    thread.busy = true;
+    action();
+    thread.busy = false;
+}
+
 void settle(const Runtime& runtime, OpenMpThread& thread) {
     const OpenMpState state = state_now();
     if (state == OpenMpState::unseen) return;
     if (state == OpenMpState::active) {
-        if (thread.shard == 0) thread.shard = 1 + threads_seen.fetch_add(1, std::memory_order_relaxed);
         if (get_level_of(runtime)() > 0)
             return;  // it opened the region before we were asked: not in the middle
         if (can_be_capped(runtime)) cap(runtime, thread);
@@ -102,14 +111,11 @@ void settle(const Runtime& runtime, OpenMpThread& thread) {
 
 void openmp_settle(const Runtime& runtime) noexcept {
     OpenMpThread& thread = openmp_thread;
-    if (thread.busy || runtime.bit == 0) return;
+    if (runtime.bit == 0) return;
     // Inside a region the number is the one that was inherited. A thread of a team gets here with every call.
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::active && get_level_of(runtime)() > 0)
         return;
-    const Undisturbed quiet;
-    thread.busy = true;
-    settle(runtime, thread);
-    thread.busy = false;
+    once(thread, [&] { settle(runtime, thread); });
 }
 
 void openmp_before_region(const Runtime& runtime, long threads) noexcept {
@@ -120,11 +126,14 @@ void openmp_before_region(const Runtime& runtime, long threads) noexcept {
         if (threads == 1 || (threads == 0 && get_max_of(runtime)() <= 1)) return;  // no pool yet
         thread.pool |= runtime.bit;
     }
+    if (thread.shard == 0) thread.shard = 1 + threads_seen.fetch_add(1, std::memory_order_relaxed);
     thread.ready |= runtime.bit;
 }
 
 int openmp_own(const Runtime& runtime, int threads) noexcept {
     OpenMpThread& thread = openmp_thread;
+    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
+        once(thread, [] { look_at_options(); });
     if ((thread.held & runtime.bit) != 0 && threads > 1) return 1;
     // What it sets inside a region ends with the region.
     if ((thread.settled & runtime.bit) == 0 && get_level_of(runtime)() == 0) thread.settled |= runtime.bit;
@@ -132,13 +141,15 @@ int openmp_own(const Runtime& runtime, int threads) noexcept {
 }
 
 int openmp_processors(const Runtime& runtime, int own) noexcept {
-    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen) openmp_settle(runtime);
+    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
+        once(openmp_thread, [] { look_at_options(); });
     const int most = limit.load(std::memory_order_relaxed);
     const bool ours = openmp_state.load(std::memory_order_acquire) == OpenMpState::active;
     return ours && can_be_capped(runtime) && own > most ? most : own;
 }
 
-void region_look(RegionRecord& record, const Runtime& runtime, long threads) noexcept {
+void region_look(RegionRecord& record, const Runtime& runtime, long threads, const void* caller) noexcept {
+    record.caller.store(caller, std::memory_order_relaxed);
     const bool nested = get_level_of(runtime)() > 0;
     const std::uint32_t kind = threads > 0 ? kRegionNamed : kRegionRaw;
     record.classes.fetch_or(kind | (nested ? kRegionNested : 0U), std::memory_order_relaxed);

@@ -52,11 +52,12 @@ struct OpenRegion {
 /// The first calls of a region in a shard and then one of so many are looked at closely.
 inline constexpr std::uint64_t kLookFirst = 8;
 inline constexpr std::uint64_t kLookEvery = 64;
-void region_look(RegionRecord& record, const Runtime& runtime, long threads) noexcept;
+void region_look(RegionRecord& record, const Runtime& runtime, long threads, const void* caller) noexcept;
 
-/// Before a region that names `threads` (0: none). An op scope around it will decide its width here, before
-/// the runtime asks. Returns where the time of this one is to be kept, mostly nowhere.
-inline RegionRecord* region_count(const Runtime& runtime, const void* body, long threads) noexcept {
+/// Before a region that names `threads` (0: none), opened from `caller`. An op scope around it will decide
+/// its width here, before the runtime asks. Returns where the time of this one is to be kept, mostly nowhere.
+inline RegionRecord* region_count(const Runtime& runtime, const void* body, long threads,
+                                  const void* caller) noexcept {
     if ((openmp_thread.ready & runtime.bit) == 0) [[unlikely]]
         openmp_before_region(runtime, threads);
     if (openmp_state.load(std::memory_order_relaxed) != OpenMpState::active) [[unlikely]]
@@ -66,13 +67,13 @@ inline RegionRecord* region_count(const Runtime& runtime, const void* body, long
     const std::uint64_t calls = shard.calls.fetch_add(1, std::memory_order_relaxed);
     if (calls >= kLookFirst && calls % kLookEvery != 0) [[likely]]
         return nullptr;
-    region_look(record, runtime, threads);
+    region_look(record, runtime, threads, caller);
     return calls > 0 ? &record : nullptr;  // the first makes the threads
 }
 
-inline void region_begin(OpenRegion& region, const Runtime& runtime, const void* body,
-                         long threads) noexcept {
-    region.timed = region_count(runtime, body, threads);
+inline void region_begin(OpenRegion& region, const Runtime& runtime, const void* body, long threads,
+                         const void* caller) noexcept {
+    region.timed = region_count(runtime, body, threads, caller);
     if (region.timed != nullptr) [[unlikely]]
         region.begin = ticks();
 }

@@ -52,28 +52,42 @@ json classes_of(std::uint32_t classes) {
     return names;
 }
 
-// The object and the place in it that a region's outlined function has now: of an object that was unloaded
-// since only the address is known.
-void add_place(json& region, const void* body) {
+// "the program+0x1290", and what is known of the name there.
+std::string place_of(const LoadedObject& object, const void* address, std::string& name) {
+    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(address) - object.base;
     char text[40];
+    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+    name = function_name(path_of(object), offset);
+    return last_part(path_of(object)) + text;
+}
+
+// The outlined function, as it lies there now: of an object that was unloaded since only the address is
+// known. clang numbers its own, so that the function which opens the region has to tell.
+void add_place(json& region, const RegionRecord& record) {
+    const void* const body = record.body.load(std::memory_order_relaxed);
+    const void* const caller = record.caller.load(std::memory_order_relaxed);
     LoadedObject object{};
     if (body == nullptr || !find_object(body, object)) {
+        char text[40];
         std::snprintf(text, sizeof text, "%p", body);
         region["name"] = body != nullptr ? text : "all others";
         region["object"] = nullptr;
         return;
     }
-    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(body) - object.base;
-    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
-    const std::string place = last_part(path_of(object)) + text;
-    const std::string name = function_name(path_of(object), offset);
+    std::string name;
+    const std::string place = place_of(object, body, name);
+    if (name.rfind(".omp_outlined", 0) == 0 && find_object(caller, object)) {
+        std::string opener;
+        place_of(object, caller, opener);
+        name = opener + name;
+    }
     region["name"] = name.empty() ? place : name;
     region["object"] = place;
 }
 
 json region_report(const RegionRecord& record, const Sums& sums) {
     json region;
-    add_place(region, record.body.load(std::memory_order_relaxed));
+    add_place(region, record);
     const std::uint32_t runtime = record.runtime.load(std::memory_order_relaxed);
     region["runtime"] =
         runtime < runtime_count() ? json(last_part(path_of(runtime_at(runtime).object))) : json();

@@ -30,6 +30,7 @@ struct alignas(64) RegionShard {
 
 struct alignas(64) RegionRecord {
     std::atomic<const void*> body;       ///< outlined function; null: free
+    std::atomic<const void*> caller;     ///< return address of a call that opened it
     std::atomic<std::uint32_t> runtime;  ///< its index
     std::atomic<std::uint32_t> classes;
     std::atomic<std::int32_t> narrowest, widest;  ///< threads it could have, of the calls looked at
