@@ -55,11 +55,12 @@ unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned thread
 }
 
 // What gcc before 4.9 made: the program itself runs the body and ends the region, which is only counted.
-#define REGION_START(id, parameters, ...)                                            \
-    void corun_##id parameters {                                                     \
-        const Runtime& runtime = runtime_of(CALLER);                                 \
-        region_count(runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
-        id##_of(runtime)(__VA_ARGS__);                                               \
+#define REGION_START(id, parameters, ...)                                                    \
+    void corun_##id parameters {                                                             \
+        const Runtime& runtime = runtime_of(CALLER);                                         \
+        OpenRegion region;                                                                   \
+        region_count(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
+        id##_of(runtime)(__VA_ARGS__);                                                       \
     }
 
 #define LOOP_START_PARAMETERS \

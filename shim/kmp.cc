@@ -26,7 +26,8 @@ CORUN_KMP_HOOKED(X)
 
 // The runtime calls these itself, for regions that were counted when the program came to it.
 static inline void count(const Runtime& runtime, const void* caller, const void* body) {
-    if (!runtime.object.holds(caller)) region_count(runtime, body, openmp_thread.named, caller);
+    OpenRegion region;
+    if (!runtime.object.holds(caller)) region_count(region, runtime, body, openmp_thread.named, caller);
     openmp_thread.named = 0;
 }
 

@@ -148,7 +148,8 @@ int openmp_processors(const Runtime& runtime, int own) noexcept {
     return ours && can_be_capped(runtime) && own > most ? most : own;
 }
 
-void region_look(RegionRecord& record, const Runtime& runtime, long threads, const void* caller) noexcept {
+std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads, std::uint64_t call,
+                          const void* caller) noexcept {
     record.caller.store(caller, std::memory_order_relaxed);
     const bool nested = get_level_of(runtime)() > 0;
     const std::uint32_t kind = threads > 0 ? kRegionNamed : kRegionRaw;
@@ -158,6 +159,10 @@ void region_look(RegionRecord& record, const Runtime& runtime, long threads, con
     if (narrowest == 0 || width < narrowest) record.narrowest.store(width, std::memory_order_relaxed);
     if (width > record.widest.load(std::memory_order_relaxed))
         record.widest.store(width, std::memory_order_relaxed);
+    // The very first make the threads and find cold caches: each stands for itself only.
+    constexpr std::uint64_t kSelf = kLookFirst / 2;
+    constexpr auto kUntilNext = static_cast<std::uint32_t>((kLookEvery - kSelf) / (kLookFirst - kSelf));
+    return call < kSelf ? 1 : call < kLookFirst ? kUntilNext : static_cast<std::uint32_t>(kLookEvery);
 }
 
 // gcc's runtime does not know that it was forked: the next team of more than one thread on this thread would

@@ -45,35 +45,39 @@ void openmp_after_fork(bool followed) noexcept;  ///< in the child, on the one t
 
 /// A region that is open, in the hook's frame.
 struct OpenRegion {
-    RegionRecord* timed;  ///< null: only counted
-    std::uint64_t begin;  ///< ticks
+    RegionRecord* timed;   ///< null: only counted
+    std::uint64_t begin;   ///< ticks
+    std::uint32_t weight;  ///< calls that its time stands for
 };
 
-/// The first calls of a region in a shard and then one of so many are looked at closely.
+/// Of a region's calls in a shard the first eight are looked at closely, and then one of so many.
 inline constexpr std::uint64_t kLookFirst = 8;
 inline constexpr std::uint64_t kLookEvery = 64;
-void region_look(RegionRecord& record, const Runtime& runtime, long threads, const void* caller) noexcept;
+/// Returns the calls that this one, the `call`th from 0, stands for.
+std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads, std::uint64_t call,
+                          const void* caller) noexcept;
 
 /// Before a region that names `threads` (0: none), opened from `caller`. An op scope around it will decide
-/// its width here, before the runtime asks. Returns where the time of this one is to be kept, mostly nowhere.
-inline RegionRecord* region_count(const Runtime& runtime, const void* body, long threads,
-                                  const void* caller) noexcept {
+/// its width here, before the runtime asks.
+inline void region_count(OpenRegion& region, const Runtime& runtime, const void* body, long threads,
+                         const void* caller) noexcept {
+    region.timed = nullptr;
     if ((openmp_thread.ready & runtime.bit) == 0) [[unlikely]]
         openmp_before_region(runtime, threads);
     if (openmp_state.load(std::memory_order_relaxed) != OpenMpState::active) [[unlikely]]
-        return nullptr;
+        return;
     RegionRecord& record = region_record(body, runtime);
     RegionShard& shard = record.shards[openmp_thread.shard % kRegionShards];
-    const std::uint64_t calls = shard.calls.fetch_add(1, std::memory_order_relaxed);
-    if (calls >= kLookFirst && calls % kLookEvery != 0) [[likely]]
-        return nullptr;
-    region_look(record, runtime, threads, caller);
-    return calls > 0 ? &record : nullptr;  // the first makes the threads
+    const std::uint64_t call = shard.calls.fetch_add(1, std::memory_order_relaxed);
+    if (call >= kLookFirst && call % kLookEvery != 0) [[likely]]
+        return;
+    region.weight = region_look(record, runtime, threads, call, caller);
+    region.timed = &record;
 }
 
 inline void region_begin(OpenRegion& region, const Runtime& runtime, const void* body, long threads,
                          const void* caller) noexcept {
-    region.timed = region_count(runtime, body, threads, caller);
+    region_count(region, runtime, body, threads, caller);
     if (region.timed != nullptr) [[unlikely]]
         region.begin = ticks();
 }
@@ -82,8 +86,8 @@ inline void region_end(const OpenRegion& region) noexcept {
     if (region.timed == nullptr) [[likely]]
         return;
     RegionShard& shard = region.timed->shards[openmp_thread.shard % kRegionShards];
-    shard.ticks.fetch_add(ticks() - region.begin, std::memory_order_relaxed);
-    shard.timed.fetch_add(1, std::memory_order_relaxed);
+    shard.ticks.fetch_add((ticks() - region.begin) * region.weight, std::memory_order_relaxed);
+    shard.timed.fetch_add(region.weight, std::memory_order_relaxed);
 }
 
 }  // namespace corun

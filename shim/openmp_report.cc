@@ -95,7 +95,6 @@ json region_report(const RegionRecord& record, const Sums& sums) {
     region["class"] = classes_of(record.classes.load(std::memory_order_relaxed));
     region["narrowest"] = record.narrowest.load(std::memory_order_relaxed);
     region["widest"] = record.widest.load(std::memory_order_relaxed);
-    region["timed"] = sums.timed;
     region["seconds"] = sums.timed == 0
                             ? json()
                             : json(static_cast<double>(sums.ticks) / clock_ticks_per_second() *

@@ -24,7 +24,7 @@ inline constexpr std::size_t kRegionProbes = 8;
 
 struct alignas(64) RegionShard {
     std::atomic<std::uint64_t> calls;
-    std::atomic<std::uint64_t> timed;  ///< calls whose time is in ticks
+    std::atomic<std::uint64_t> timed;  ///< calls that ticks stands for
     std::atomic<std::uint64_t> ticks;
 };
 
