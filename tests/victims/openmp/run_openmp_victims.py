@@ -391,6 +391,8 @@ class Report(Case):
             report = run([program("widths", compiler), "own-barrier"], report=True).report
             region = self.region(report, "own_barrier")
             self.assertEqual((region["calls"], region["class"], region["widest"]), (50, ["named size"], 3))
+            report = run([program("widths", compiler), "serialized"], report=True).report
+            self.assertEqual(self.region(report, "plain_team" if compiler == "gcc" else "serialized")["class"], ["raw"])
             settings = {"OMP_NUM_THREADS": "2", "OMP_MAX_ACTIVE_LEVELS": "2"}
             report = run([program("widths", compiler), "nested"], settings, report=True).report
             classes = sorted(region["class"] for region in report["regions"])

@@ -151,6 +151,18 @@ static void named(void) {
     printf("asked 5, got %d; told %d\n", n, omp_get_max_threads());
 }
 
+// A clause of a region that is none: the clause ends with it.
+static void serialized(void) {
+    const int parallel = failures > 0;
+    for (int i = 0; i < 20; i++) {
+        int n = 0;
+#pragma omp parallel if (parallel) num_threads(3)
+        n = omp_get_num_threads();
+        CHECK(n == 1);
+        plain_team();
+    }
+}
+
 // The program's own number, and work cut by it without another question.
 static void own(void) {
     enum { kOwn = 5, kRows = 100 };
@@ -373,7 +385,7 @@ static const struct {
     const char* name;
     void (*run)(void);
 } kBehaviours[] = {
-    {"kinds", kinds},         {"old", old},         {"named", named},         {"own", own},
+    {"kinds", kinds},         {"old", old},         {"named", named}, {"serialized", serialized},        {"own", own},
     {"own-aside", own_aside}, {"processors", processors}, {"fortran", fortran}, {"threads", threads},
     {"nested", nested},       {"pinned", pinned},   {"constant", constant},   {"counting-sort", counting_sort},
     {"slots", slots},         {"own-barrier", own_barrier}, {"bits", bits},
