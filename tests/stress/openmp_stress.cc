@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,8 +36,16 @@ void nested(const corun::Runtime& runtime, const void* caller, int depth) {
     corun::region_end(region);
 }
 
+// Like the loader's own lock, which a sanitizer does not see.
+std::mutex loader;
+
+void* open_library(const std::string& path) {
+    const std::lock_guard<std::mutex> hold(loader);
+    return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 void visit(const std::string& path) {
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const library = open_library(path);
     void* const caller = library != nullptr ? dlsym(library, "stress_caller") : nullptr;
     if (caller == nullptr) {
         failed.fetch_add(1);
@@ -49,7 +58,10 @@ void visit(const std::string& path) {
         if (corun::get_level_of(runtime)() != 0) wrong.fetch_add(1);
         if (i % 5 == 0) nested(runtime, caller, kDepth);
     }
-    dlclose(library);
+    {
+        const std::lock_guard<std::mutex> hold(loader);
+        dlclose(library);
+    }
     rounds.fetch_add(1, std::memory_order_relaxed);
 }
 

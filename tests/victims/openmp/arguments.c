@@ -49,10 +49,10 @@ int main(void) {
         __kmpc_fork_call(P(1), 0, outlined);
         __kmpc_fork_call(P(1), 1, outlined, P(11));
         __kmpc_fork_call(P(1), 3, outlined, P(11), P(12), 13.5);
-        __kmpc_fork_call(P(1), 15, outlined, P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11), P(12), P(13),
-                         P(14), 1.25);
-        __kmpc_fork_call(P(1), 16, outlined, P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11), P(12), P(13),
-                         P(14), P(15), P(~0UL));
+        __kmpc_fork_call(P(1), 15, outlined, P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10),
+                         P(11), P(12), P(13), P(14), 1.25);
+        __kmpc_fork_call(P(1), 16, outlined, P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10),
+                         P(11), P(12), P(13), P(14), P(15), P(~0UL));
     }
     __kmpc_fork_call_if(P(1), 1, outlined, 17, P(18));
     __kmpc_serialized_parallel(P(1), 19);

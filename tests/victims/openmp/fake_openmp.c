@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime that prints what it is called with and runs each region on the calling thread, by which exceptions and
-// jumps may leave it.
+// A runtime that prints what it is called with and runs each region on the calling thread, by which
+// exceptions and jumps may leave it.
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,15 +10,33 @@ int fake_quiet;
 static int number = 4;
 #define SAY(...) (fake_quiet ? 0 : printf(__VA_ARGS__))
 
-int omp_get_level(void) { return 0; }
-int omp_get_thread_num(void) { return 0; }
-int omp_get_max_threads(void) { return number; }
-int omp_get_max_threads_(void) { return number; }
-int omp_get_num_procs(void) { return 8; }
-int omp_get_num_procs_(void) { return 8; }
-void omp_set_num_threads(int n) { SAY("omp_set_num_threads %d\n", n), number = n; }
-void omp_set_num_threads_(const int32_t* n) { SAY("omp_set_num_threads_ %d\n", *n), number = *n; }
-void omp_set_num_threads_8_(const int64_t* n) { SAY("omp_set_num_threads_8_ %ld\n", (long)*n), number = (int)*n; }
+int omp_get_level(void) {
+    return 0;
+}
+int omp_get_thread_num(void) {
+    return 0;
+}
+int omp_get_max_threads(void) {
+    return number;
+}
+int omp_get_max_threads_(void) {
+    return number;
+}
+int omp_get_num_procs(void) {
+    return 8;
+}
+int omp_get_num_procs_(void) {
+    return 8;
+}
+void omp_set_num_threads(int n) {
+    SAY("omp_set_num_threads %d\n", n), number = n;
+}
+void omp_set_num_threads_(const int32_t* n) {
+    SAY("omp_set_num_threads_ %d\n", *n), number = *n;
+}
+void omp_set_num_threads_8_(const int64_t* n) {
+    SAY("omp_set_num_threads_8_ %ld\n", (long)*n), number = (int)*n;
+}
 
 void GOMP_parallel(Body* body, void* data, unsigned n, unsigned flags) {
     SAY("GOMP_parallel %u %u\n", n, flags);
@@ -33,15 +51,17 @@ void GOMP_parallel_sections(Body* body, void* data, unsigned n, unsigned count, 
     SAY("GOMP_parallel_sections %u %u %u\n", n, count, flags);
     body(data);
 }
-#define LOOP(name)                                                                                                  \
-    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, long chunk, unsigned flags) { \
-        SAY(#name " %u %ld %ld %ld %ld %u\n", n, from, to, step, chunk, flags);                                     \
-        body(data);                                                                                                 \
+#define LOOP(name)                                                                                    \
+    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, \
+                                   long chunk, unsigned flags) {                                      \
+        SAY(#name " %u %ld %ld %ld %ld %u\n", n, from, to, step, chunk, flags);                       \
+        body(data);                                                                                   \
     }
-#define LOOP_RUNTIME(name)                                                                                          \
-    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, unsigned flags) { \
-        SAY(#name " %u %ld %ld %ld %u\n", n, from, to, step, flags);                                                \
-        body(data);                                                                                                 \
+#define LOOP_RUNTIME(name)                                                                            \
+    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, \
+                                   unsigned flags) {                                                  \
+        SAY(#name " %u %ld %ld %ld %u\n", n, from, to, step, flags);                                  \
+        body(data);                                                                                   \
     }
 LOOP(static)
 LOOP(dynamic)
@@ -60,10 +80,11 @@ void GOMP_parallel_sections_start(Body* body, void* data, unsigned n, unsigned c
     SAY("GOMP_parallel_sections_start %u %u\n", n, count);
     (void)body, (void)data;
 }
-#define LOOP_START(name)                                                                                            \
-    void GOMP_parallel_loop_##name##_start(Body* body, void* data, unsigned n, long from, long to, long step, long chunk) { \
-        SAY(#name "_start %u %ld %ld %ld %ld\n", n, from, to, step, chunk);                                         \
-        (void)body, (void)data;                                                                                     \
+#define LOOP_START(name)                                                                           \
+    void GOMP_parallel_loop_##name##_start(Body* body, void* data, unsigned n, long from, long to, \
+                                           long step, long chunk) {                                \
+        SAY(#name "_start %u %ld %ld %ld %ld\n", n, from, to, step, chunk);                        \
+        (void)body, (void)data;                                                                    \
     }
 LOOP_START(static)
 LOOP_START(dynamic)
@@ -95,7 +116,8 @@ void __kmpc_fork_call(const void* place, int count, void (*body)(int*, int*, ...
     (void)place;
     body(&zero, &zero, first);
 }
-void __kmpc_fork_call_if(const void* place, int count, void (*body)(int*, int*, ...), int condition, void* argument) {
+void __kmpc_fork_call_if(const void* place, int count, void (*body)(int*, int*, ...), int condition,
+                         void* argument) {
     int zero = 0;
     (void)place;
     SAY("__kmpc_fork_call_if %d %d\n", count, condition);
@@ -117,7 +139,9 @@ void __kmpc_push_num_threads_list(const void* place, int thread, unsigned length
     (void)place;
     SAY("__kmpc_push_num_threads_list %d %u %d\n", thread, length, n[length - 1]);
 }
-void __kmpc_push_num_threads_list_strict(const void* place, int thread, unsigned length, int* n, int severity, const char* message) {
+void __kmpc_push_num_threads_list_strict(const void* place, int thread, unsigned length, int* n, int severity,
+                                         const char* message) {
     (void)place;
-    SAY("__kmpc_push_num_threads_list_strict %d %u %d %d %s\n", thread, length, n[length - 1], severity, message);
+    SAY("__kmpc_push_num_threads_list_strict %d %u %d %d %s\n", thread, length, n[length - 1], severity,
+        message);
 }

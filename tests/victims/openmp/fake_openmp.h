@@ -24,11 +24,12 @@ void omp_set_num_threads_8_(const int64_t* n);
 void GOMP_parallel(Body* body, void* data, unsigned n, unsigned flags);
 unsigned GOMP_parallel_reductions(Body* body, void* data, unsigned n, unsigned flags);
 void GOMP_parallel_sections(Body* body, void* data, unsigned n, unsigned count, unsigned flags);
-#define LOOP(name)                                                                                            \
-    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, long chunk, \
+#define LOOP(name)                                                                                    \
+    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, \
+                                   long chunk, unsigned flags);
+#define LOOP_RUNTIME(name)                                                                            \
+    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, \
                                    unsigned flags);
-#define LOOP_RUNTIME(name)                                                                                    \
-    void GOMP_parallel_loop_##name(Body* body, void* data, unsigned n, long from, long to, long step, unsigned flags);
 LOOP(static)
 LOOP(dynamic)
 LOOP(guided)
@@ -39,9 +40,12 @@ LOOP_RUNTIME(nonmonotonic_runtime)
 LOOP_RUNTIME(maybe_nonmonotonic_runtime)
 void GOMP_parallel_start(Body* body, void* data, unsigned n);
 void GOMP_parallel_sections_start(Body* body, void* data, unsigned n, unsigned count);
-void GOMP_parallel_loop_static_start(Body* body, void* data, unsigned n, long from, long to, long step, long chunk);
-void GOMP_parallel_loop_dynamic_start(Body* body, void* data, unsigned n, long from, long to, long step, long chunk);
-void GOMP_parallel_loop_guided_start(Body* body, void* data, unsigned n, long from, long to, long step, long chunk);
+void GOMP_parallel_loop_static_start(Body* body, void* data, unsigned n, long from, long to, long step,
+                                     long chunk);
+void GOMP_parallel_loop_dynamic_start(Body* body, void* data, unsigned n, long from, long to, long step,
+                                      long chunk);
+void GOMP_parallel_loop_guided_start(Body* body, void* data, unsigned n, long from, long to, long step,
+                                     long chunk);
 void GOMP_parallel_loop_runtime_start(Body* body, void* data, unsigned n, long from, long to, long step);
 void __kmpc_fork_call(const void* place, int count, Outlined* body, ...);
 void __kmpc_fork_call_if(const void* place, int count, Outlined* body, int condition, void* argument);

@@ -16,7 +16,8 @@ static void body(void* data) {
 
 int main(void) {
     // sub $8, %rsp; movabs $function, %rax; call *%rax; add $8, %rsp; ret
-    unsigned char code[] = {0x48, 0x83, 0xec, 8, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3};
+    unsigned char code[] = {0x48, 0x83, 0xec, 8,    0x48, 0xb8, 0,    0,    0, 0,   0,
+                            0,    0,    0,    0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3};
     void* function = (void*)GOMP_parallel;
     memcpy(code + 6, &function, sizeof function);
     void* memory = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

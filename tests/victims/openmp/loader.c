@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program without OpenMP that opens libraries which have it, each with a runtime of its own, as the wheels of
-// Python do. The words after the first say what to do, in order:
+// A program without OpenMP that opens libraries which have it, each with a runtime of its own, as the wheels
+// of Python do. The words after the first say what to do, in order:
 //   local FILE | global FILE | deepbind FILE | lazy FILE   opens it; what follows is about it
 //   team N      asks it for N threads (0: does not ask) and runs a team
 //   bare        runs a team in a library whose names are all hooked

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that the program opens: with names that tell its runtime, or (plugin_bare.c) with hooked ones only.
+// A library that the program opens: with names that tell its runtime, or (plugin_bare.c) with hooked ones
+// only.
 #include <omp.h>
 
-// Asks for `want` threads and runs a team. Its size, negative when the runtime that ran it is not the one that
-// answers questions about it; `told` is what it was told before.
+// Asks for `want` threads and runs a team. Its size, negative when the runtime that ran it is not the one
+// that answers questions about it; `told` is what it was told before.
 int plugin_team(int want, int* told) {
     int size = 0, ids = 0, entered = 0;
     if (want > 0) omp_set_num_threads(want);

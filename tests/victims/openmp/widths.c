@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How wide regions are, against what the program was told before: one behaviour a run, named by the first argument.
-// Built by gcc and by clang. Whatever must hold in every setting is checked here; the numbers are for the test.
+// How wide regions are, against what the program was told before: one behaviour a run, named by the first
+// argument. Built by gcc and by clang. Whatever must hold in every setting is checked here; the numbers are
+// for the test.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <omp.h>
@@ -17,8 +18,8 @@ enum { kItems = 1000, kMost = 64 };
 
 static int failures;
 static long sum;
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
+#define CHECK(condition)                                                                               \
+    do {                                                                                               \
         if (!(condition) && ++failures <= 10) printf("line %d: not true: %s\n", __LINE__, #condition); \
     } while (0)
 
@@ -41,7 +42,6 @@ static int leave(void) {
     return n;
 }
 
-
 static int plain_team(void) {
 #pragma omp parallel
     enter();
@@ -54,20 +54,20 @@ static int member(void) {
     atomic_fetch_or(&workers, 1UL << omp_get_thread_num());
     return omp_get_num_threads();
 }
-#define COMBINED(text)                                                           \
-    do {                                                                         \
-        int n = 0;                                                               \
-        sum = 0;                                                                 \
-        _Pragma(text) for (int i = 0; i < kItems; i++) {                         \
-            const int team = member();                                           \
-            (void)team;                                                          \
-            _Pragma("omp atomic") sum += i;                                      \
-            _Pragma("omp atomic write") n = team;                                \
-        }                                                                        \
-        CHECK(sum == (long)kItems * (kItems - 1) / 2);                           \
-        CHECK(workers < 1UL << n);                                               \
-        workers = 0;                                                             \
-        printf(" %d", n);                                                        \
+#define COMBINED(text)                                   \
+    do {                                                 \
+        int n = 0;                                       \
+        sum = 0;                                         \
+        _Pragma(text) for (int i = 0; i < kItems; i++) { \
+            const int team = member();                   \
+            (void)team;                                  \
+            _Pragma("omp atomic") sum += i;              \
+            _Pragma("omp atomic write") n = team;        \
+        }                                                \
+        CHECK(sum == (long)kItems * (kItems - 1) / 2);   \
+        CHECK(workers < 1UL << n);                       \
+        workers = 0;                                     \
+        printf(" %d", n);                                \
     } while (0)
 
 static void kinds(void) {
@@ -257,7 +257,8 @@ static void pinned(void) {
     const int told = omp_get_max_threads();
     sched_setaffinity(0, sizeof all, &all);
     const int team = plain_team();
-    printf("told %s, team %s\n", told == CPU_COUNT(&all) ? "all" : "other", team == told ? "as told" : "other");
+    printf("told %s, team %s\n", told == CPU_COUNT(&all) ? "all" : "other",
+           team == told ? "as told" : "other");
 }
 
 // Many regions of every kind: one size, one promise, the same threads all the time.
@@ -286,8 +287,8 @@ static void constant(void) {
         }
         other_told += omp_get_max_threads() != told;
     }
-    printf("told %d; other teams %d, other answers %d, state lost %d, threads %s\n", told, other_teams, other_told, lost,
-           known_tids == told ? "constant" : "made anew");
+    printf("told %d; other teams %d, other answers %d, state lost %d, threads %s\n", told, other_teams,
+           other_told, lost, known_tids == told ? "constant" : "made anew");
 }
 
 // A stable parallel counting sort: its two regions must have equal teams, and it cuts its data itself.
@@ -385,10 +386,22 @@ static const struct {
     const char* name;
     void (*run)(void);
 } kBehaviours[] = {
-    {"kinds", kinds},         {"old", old},         {"named", named}, {"serialized", serialized},        {"own", own},
-    {"own-aside", own_aside}, {"processors", processors}, {"fortran", fortran}, {"threads", threads},
-    {"nested", nested},       {"pinned", pinned},   {"constant", constant},   {"counting-sort", counting_sort},
-    {"slots", slots},         {"own-barrier", own_barrier}, {"bits", bits},
+    {"kinds", kinds},
+    {"old", old},
+    {"named", named},
+    {"serialized", serialized},
+    {"own", own},
+    {"own-aside", own_aside},
+    {"processors", processors},
+    {"fortran", fortran},
+    {"threads", threads},
+    {"nested", nested},
+    {"pinned", pinned},
+    {"constant", constant},
+    {"counting-sort", counting_sort},
+    {"slots", slots},
+    {"own-barrier", own_barrier},
+    {"bits", bits},
 };
 
 int main(int argc, char** argv) {
