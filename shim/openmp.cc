@@ -44,9 +44,11 @@ OpenMpState look_at_options() {
 
 // Whether the environment or the machine explains the number. One that does not come from there the program
 // has set by a way that does not lead through us, and it may have cut its work accordingly.
+bool is_environments(int own) {
+    return own == environment_at_start.load(std::memory_order_relaxed) || own == number_in_environment();
+}
 bool is_default(const Runtime& runtime, int own) {
-    return own == get_procs_of(runtime)() || own == process_start_budget().affinity ||
-           own == environment_at_start.load(std::memory_order_relaxed) || own == number_in_environment();
+    return own == get_procs_of(runtime)() || own == process_start_budget().affinity || is_environments(own);
 }
 
 const char* file_name(const Runtime& runtime) {
@@ -62,14 +64,16 @@ void set_number(const Runtime& runtime, int own, int given, const char* lever, c
     lever_in_force(lever, effect, option);
 }
 
-void cap(const Runtime& runtime, const OpenMpThread& thread) {
+void cap(const Runtime& runtime, OpenMpThread& thread) {
     const int own = get_max_of(runtime)();
     if ((thread.held & runtime.bit) != 0) {
         if (own > 1) set_number(runtime, own, 1, "OpenMP in a forked child", "CORUN_FOLLOW");
         return;
     }
     const int most = limit.load(std::memory_order_relaxed);
-    if (own > most && is_default(runtime, own)) set_number(runtime, own, most, "OpenMP cap", "CORUN_OPENMP");
+    if (own <= most || !is_default(runtime, own)) return;
+    thread.capped |= runtime.bit;
+    set_number(runtime, own, most, "OpenMP cap", "CORUN_OPENMP");
 }
 
 // A region that is not hooked on this machine could be as wide as before, whatever we say.
@@ -120,7 +124,13 @@ void openmp_settle(const Runtime& runtime) noexcept {
 
 void openmp_before_region(const Runtime& runtime, long threads) noexcept {
     OpenMpThread& thread = openmp_thread;
-    if ((thread.settled & runtime.bit) == 0) openmp_settle(runtime);
+    if ((thread.settled & runtime.bit) == 0) {
+        // It has set its number and asks nobody: it may have cut its work by it.
+        if ((thread.repeated & runtime.bit) != 0)
+            thread.settled |= runtime.bit;
+        else
+            openmp_settle(runtime);
+    }
     if ((thread.settled & runtime.bit) == 0) return;
     if (forks_followed.load(std::memory_order_relaxed) && runtime.kind == RuntimeKind::gomp) {
         if (threads == 1 || (threads == 0 && get_max_of(runtime)() <= 1)) return;  // no pool yet
@@ -135,8 +145,13 @@ int openmp_own(const Runtime& runtime, int threads) noexcept {
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
         once(thread, [] { look_at_options(); });
     if ((thread.held & runtime.bit) != 0 && threads > 1) return 1;
-    // What it sets inside a region ends with the region.
-    if ((thread.settled & runtime.bit) == 0 && get_level_of(runtime)() == 0) thread.settled |= runtime.bit;
+    const int most = limit.load(std::memory_order_relaxed);
+    const bool repeats = threads > most && is_environments(threads);
+    if (repeats && (thread.capped & runtime.bit) != 0) return most;
+    if (get_level_of(runtime)() > 0) return threads;  // ends with the region
+    thread.repeated = repeats ? thread.repeated | runtime.bit : thread.repeated & ~runtime.bit;
+    thread.settled = repeats ? thread.settled & ~runtime.bit : thread.settled | runtime.bit;
+    if (repeats) thread.ready &= ~runtime.bit;
     return threads;
 }
 

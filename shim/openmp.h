@@ -16,13 +16,15 @@ namespace corun {
 
 /// Of the calling thread; sets have a bit for each runtime.
 struct OpenMpThread {
-    std::uint64_t ready;    ///< nothing is left to be done before a region
-    std::uint64_t settled;  ///< capped, or the program's own word: not looked at again
-    std::uint64_t pool;     ///< gcc's runtime keeps threads for it
-    std::uint64_t held;     ///< in a forked child: one thread, for the others exist in the parent only
-    std::uint32_t shard;    ///< of the counters, 1...; 0: none yet
-    std::int32_t named;     ///< clang's num_threads clause that is pending; 0: none
-    bool busy;              ///< inside our own slow path
+    std::uint64_t ready;     ///< nothing is left to be done before a region
+    std::uint64_t settled;   ///< capped, or the program's own word: not looked at again
+    std::uint64_t capped;    ///< it has been told the budget instead of its default
+    std::uint64_t repeated;  ///< it has set the environment's number itself, and asked nothing since
+    std::uint64_t pool;      ///< gcc's runtime keeps threads for it
+    std::uint64_t held;      ///< in a forked child: one thread, for the others exist in the parent only
+    std::uint32_t shard;     ///< of the counters, 1...; 0: none yet
+    std::int32_t named;      ///< clang's num_threads clause that is pending; 0: none
+    bool busy;               ///< inside our own slow path
 };
 extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_model("initial-exec")));
 
@@ -35,7 +37,8 @@ void openmp_settle(const Runtime& runtime) noexcept;
 /// Before it opens a region that names `threads` (0: none), unless it is `ready`.
 void openmp_before_region(const Runtime& runtime, long threads) noexcept;
 
-/// The program sets its number of threads: what it is to be, 1 or as it says. Its own word stays.
+/// The program sets its number of threads: what it is to be. Its own word stays, but where it only repeats
+/// the environment's and has been told, or asks before its next region, that this is capped.
 int openmp_own(const Runtime& runtime, int threads) noexcept;
 
 /// What omp_get_num_procs() is to say: never more than the budget.

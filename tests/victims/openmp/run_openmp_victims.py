@@ -115,6 +115,18 @@ class Own(Case):
         self.like_plain("own", WIDE, {"CORUN_CPUS": "1"})
         self.widths("own-aside", "set 3 aside, team 3, told 3\n", {**WIDE, "CORUN_CPUS": "1"})
 
+    def test_the_environments_number_set_again(self) -> None:
+        one = {**WIDE, "CORUN_CPUS": "1"}
+        self.widths("repeats", "told 5, team 5, then 5\n", WIDE, preload=False)
+        self.says([program("widths"), "repeats"], "told 1, team 1, then 1\n" + DONE, one)
+        # clang knows that the answer is what was set, and does not ask.
+        outcome = run([program("widths", compilers()[-1]), "repeats"], one)
+        self.assertRegex(outcome.out, r"^told (\d), team \1, then \1\n")
+        self.widths("repeats-and-cuts", "set 5, blocks left out 0, told 5\n", one)
+        self.widths("asks-and-repeats", "a team as told\n", one)
+        # Nobody else has said 5.
+        self.widths("repeats", "told 5, team 5, then 5\n", {"CORUN_CPUS": "1"})
+
     def test_inner_regions_of_a_list(self) -> None:
         settings = {"OMP_NUM_THREADS": "2,3", "OMP_MAX_ACTIVE_LEVELS": "2"}
         self.like_plain("nested", settings, TWO)

@@ -177,6 +177,41 @@ static void own(void) {
     printf("set 1, told %d, team %d\n", omp_get_max_threads(), plain_team());
 }
 
+// The environment's number, which it reads and sets itself, as GraphicsMagick does; then it asks.
+static int from_environment(void) {
+    const char* text = getenv("OMP_NUM_THREADS");
+    return text ? atoi(text) : 5;
+}
+static void repeats(void) {
+    omp_set_num_threads(from_environment());
+    const int told = omp_get_max_threads();
+    const int team = plain_team();
+    omp_set_num_threads(from_environment());
+    printf("told %d, team %d, then %d\n", told, team, plain_team());
+}
+
+// It asks nothing, and has cut its work by what it has set.
+static void repeats_and_cuts(void) {
+    char block[kMost] = {0};
+    const int cut = from_environment();
+    omp_set_num_threads(cut);
+#pragma omp parallel
+    block[omp_get_thread_num()] = 1;
+    int blank = 0;
+    for (int i = 0; i < cut; i++) blank += block[i] == 0;
+    printf("set %d, blocks left out %d, told %d\n", cut, blank, omp_get_max_threads());
+}
+
+// It has asked before it sets, and has room for so many.
+static void asks_and_repeats(void) {
+    const int room = omp_get_max_threads();
+    omp_set_num_threads(from_environment());
+    const int team = plain_team();
+    printf("%s\n", team == room  ? "a team as told"
+                   : team > room ? "a larger team than told"
+                                 : "a smaller one");
+}
+
 // By a way that does not lead through the shim: Python's ctypes and threadpoolctl do it.
 static void own_aside(void) {
     Dl_info runtime;
@@ -392,6 +427,9 @@ static const struct {
     {"serialized", serialized},
     {"own", own},
     {"own-aside", own_aside},
+    {"repeats", repeats},
+    {"repeats-and-cuts", repeats_and_cuts},
+    {"asks-and-repeats", asks_and_repeats},
     {"processors", processors},
     {"fortran", fortran},
     {"threads", threads},
