@@ -4,7 +4,9 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 
+#include "shim/message.h"
 #include "shim/process.h"
 #include "shim/undisturbed.h"
 
@@ -96,7 +98,11 @@ void once(OpenMpThread& thread, Action action) {
     if (thread.busy) return;
     const Undisturbed quiet;
     thread.busy = true;
-    action();
+    try {
+        action();
+    } catch (const std::exception& error) {  // of memory: it stays as it is, and the next call tries again
+        message_fault(error.what());
+    }
     thread.busy = false;
 }
 
