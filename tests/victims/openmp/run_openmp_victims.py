@@ -112,7 +112,8 @@ class Own(Case):
         self.like_plain("own-barrier", {}, {"CORUN_CPUS": "1"})
 
     def test_set(self) -> None:
-        self.like_plain("own", WIDE, {"CORUN_CPUS": "1"})
+        self.like_plain("own", {"OMP_NUM_THREADS": "4"}, {"CORUN_CPUS": "1"})
+        self.widths("own-count", "team as set, told as set\n", {"OMP_NUM_THREADS": "4", "CORUN_CPUS": "1"})
         self.widths("own-aside", "set 3 aside, team 3, told 3\n", {**WIDE, "CORUN_CPUS": "1"})
 
     def test_the_environments_number_set_again(self) -> None:
@@ -131,6 +132,12 @@ class Own(Case):
         settings = {"OMP_NUM_THREADS": "2,3", "OMP_MAX_ACTIVE_LEVELS": "2"}
         self.like_plain("nested", settings, TWO)
         self.like_plain("nested", settings, {})
+
+    @needs_cpus
+    def test_inner_regions_are_asked_about_inside(self) -> None:
+        settings = {"OMP_NUM_THREADS": f"5,{base.CPUS}", "OMP_MAX_ACTIVE_LEVELS": "2", "CORUN_CPUS": "1"}
+        line = "inside told {0} {0} {0}, teams {0} {0} {0}; outside told 1, team 1\n"
+        self.widths("nested", line.format(base.CPUS), settings)
 
     def test_inner_regions(self) -> None:
         settings = {"OMP_NUM_THREADS": "5", "OMP_MAX_ACTIVE_LEVELS": "2", "CORUN_CPUS": "1"}
@@ -310,9 +317,16 @@ class Unloaded(Case):
     def test_another_runtime_of_hooked_names(self) -> None:
         for how in ("local", "lazy"):
             self.reloads(["local", library("plugin", "gcc"), "team", "2", "local", library("plugin", "gcX"), "team", "3",
-                          how, library("plugin_bare", "gcc"), "bare", "close", how, library("plugin_bare", "gcX"), "place",
-                          "bare", "close", how, library("plugin_bare", "gcc"), "place", "bare"],
-                         "told 2 team 2\ntold 3 team 3\nteam 2\nsame place\nteam 3\nsame place\nteam 2\n")
+                          how, library("plugin_bare", "gcc"), *["bare"] * 7, "close",
+                          how, library("plugin_bare", "gcX"), "place", *["bare"] * 7, "close",
+                          how, library("plugin_bare", "gcc"), "place", "bare"],
+                         "told 2 team 2\ntold 3 team 3\n" + "team 2\n" * 7 + "same place\n" + "team 3\n" * 7 +
+                         "same place\nteam 2\n")
+
+    def test_its_runtime_too(self) -> None:
+        # A runtime that came back would have its own number again, and be taken for the one that was capped.
+        words = ["local", library("plugin", "gcc"), "team", "0", "close"] * 3
+        self.says([str(FOLDER / "victim-loader"), *words], "told 1 team 1\n" * 3 + DONE, {**WIDE, "CORUN_CPUS": "1"})
 
     def test_the_same_again(self) -> None:
         words = ["local", library("plugin_bare", "gcc"), "set", "2"]

@@ -177,6 +177,16 @@ static void own(void) {
     printf("set 1, told %d, team %d\n", omp_get_max_threads(), plain_team());
 }
 
+// As many as the machine has, which it has from elsewhere.
+static void own_count(void) {
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof all, &all);
+    omp_set_num_threads(CPU_COUNT(&all));
+    const int team = plain_team();
+    printf("team %s, told %s\n", team == CPU_COUNT(&all) ? "as set" : "other",
+           omp_get_max_threads() == CPU_COUNT(&all) ? "as set" : "other");
+}
+
 // The environment's number, which it reads and sets itself, as GraphicsMagick does; then it asks.
 static int from_environment(void) {
     const char* text = getenv("OMP_NUM_THREADS");
@@ -427,6 +437,7 @@ static const struct {
     {"serialized", serialized},
     {"own", own},
     {"own-aside", own_aside},
+    {"own-count", own_count},
     {"repeats", repeats},
     {"repeats-and-cuts", repeats_and_cuts},
     {"asks-and-repeats", asks_and_repeats},
