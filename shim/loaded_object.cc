@@ -23,6 +23,24 @@ int count_only(dl_phdr_info* info, std::size_t, void* argument) {
     return 1;
 }
 
+// The list is in the order of loading.
+struct Order {
+    const ElfW(Dyn) * one;
+    const ElfW(Dyn) * other;
+    bool one_first;
+};
+
+int look_for_first(dl_phdr_info* info, std::size_t, void* argument) {
+    auto& order = *static_cast<Order*>(argument);
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+        const auto* const dynamic =
+            reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        if (dynamic == order.one || dynamic == order.other) return order.one_first = dynamic == order.one, 1;
+    }
+    return 0;
+}
+
 int look_into(dl_phdr_info* info, std::size_t, void* argument) {
     auto& search = *static_cast<Search*>(argument);
     note_counters(*info, search.counters);
@@ -70,6 +88,11 @@ LoadCounters load_counters() noexcept {
     LoadCounters counters;
     dl_iterate_phdr(count_only, &counters);
     return counters;
+}
+
+bool loaded_before(const LoadedObject& one, const LoadedObject& other) noexcept {
+    Order order{one.dynamic, other.dynamic, false};
+    return dl_iterate_phdr(look_for_first, &order) != 0 && order.one_first;
 }
 
 bool is_our_own(const LoadedObject& object) noexcept {

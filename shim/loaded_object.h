@@ -36,6 +36,9 @@ LoadCounters load_counters() noexcept;  ///< tens of nanoseconds; takes the lock
 
 bool is_our_own(const LoadedObject& object) noexcept;
 
+/// Whether `one` was loaded before `other`, both being loaded.
+bool loaded_before(const LoadedObject& one, const LoadedObject& other) noexcept;
+
 /// For loaders without _dl_find_object (glibc before 2.35): goes through the list of objects unless the
 /// thread's last answers still hold.
 bool find_object_by_list(const void* address, LoadedObject& object) noexcept;

@@ -192,18 +192,34 @@ const Runtime* holder_of(void* function) {
     return !is_our_own(object) && is_runtime(object) ? register_runtime(object) : nullptr;
 }
 
-// Nothing is bound yet, or all its names are hooked: what the loader would find. Whoever prefers his own
-// scope to the global one (RTLD_DEEPBIND) and comes to us all the same has no runtime in it.
-const Runtime* by_scope(const LoadedObject* caller) {
-    LoadedObject object{};
-    if (const Runtime* runtime = holder_of(next_in_scope(kProbe, object))) return runtime;
-    if (caller == nullptr || caller->name == nullptr || caller->name[0] == '\0') return nullptr;
-    void* const handle = dlopen(caller->name, RTLD_LAZY | RTLD_NOLOAD);
+// The loader is still to bind some of the object's functions when they are called.
+bool is_bound_lazily(const LoadedObject& object) {
+    return DynamicSection(object).any_relocation([&](const char*, void* const* slot, bool defined) {
+        return !defined && object.holds(__atomic_load_n(slot, __ATOMIC_RELAXED));
+    });
+}
+
+const Runtime* by_handle(const LoadedObject& caller) {
+    if (caller.name == nullptr || caller.name[0] == '\0') return nullptr;  // the global scope is its own
+    void* const handle = dlopen(caller.name, RTLD_LAZY | RTLD_NOLOAD);
     void* const function = handle != nullptr ? dlsym(handle, kProbe) : nullptr;
     if (function == nullptr) dlerror();
     const Runtime* const runtime = holder_of(function);
     if (handle != nullptr) dlclose(handle);
     return runtime;
+}
+
+// Nothing is bound yet, or all its names are hooked: what the loader finds, or has found when it bound them.
+// Whoever prefers his own scope to the global one (RTLD_DEEPBIND) and comes to us all the same has no runtime
+// in it.
+const Runtime* by_scope(const LoadedObject* caller) {
+    LoadedObject object{};
+    const Runtime* const next = holder_of(next_in_scope(kProbe, object));
+    if (caller == nullptr) return next;
+    const bool was_there = next != nullptr && !loaded_before(*caller, next->object);
+    if (was_there || (next != nullptr && is_bound_lazily(*caller))) return next;
+    const Runtime* const own = by_handle(*caller);
+    return own != nullptr ? own : next;
 }
 
 // --- what is kept

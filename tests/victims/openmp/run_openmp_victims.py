@@ -268,6 +268,14 @@ class Resolver(Case):
                             "again", "0", "bare", "set", "2", "bare", "again", "1", "bare", "runtimes"],
                            "team 4\nteam 3\nteam 4\nteam 2\nteam 3\n2 runtimes\n")
 
+    def test_hooked_names_only_before_a_global_one_came(self) -> None:
+        # It was bound when it was loaded, to what it had then.
+        for one, other in (("gcc", "gcX"), ("gcX", "gcc")):
+            self.loads(["local", library("plugin_bare", one), "global", library("plugin", other), "team", "3",
+                        "again", "0", "bare"], "told 3 team 3\nteam 4\n")
+            self.loads(["global", library("plugin", other), "team", "3", "local", library("plugin_bare", one), "bare"],
+                       "told 3 team 3\nteam 3\n")
+
     def test_code_that_no_object_holds(self) -> None:
         if Path(program("generated")).exists():
             for settings in ({}, self.ENVIRONMENT, {"CORUN_MODE": "off"}):
