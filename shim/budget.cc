@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/budget.h"
 
-#include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,21 +60,16 @@ bool has_word(const std::string& list, const std::string& word) {
     return false;
 }
 
-int affinity_count() {
-    // A machine may have more CPUs than a cpu_set_t holds.
-    for (std::size_t cpus = 1024; cpus <= 65536; cpus *= 4) {
-        cpu_set_t* set = CPU_ALLOC(cpus);
-        if (set == nullptr) break;
-        const std::size_t size = CPU_ALLOC_SIZE(cpus);
-        const bool known = sched_getaffinity(0, size, set) == 0;
-        const int count = known ? CPU_COUNT_S(size, set) : 0;
-        CPU_FREE(set);
-        if (count > 0) return count;
-    }
-    return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-}
-
 }  // namespace
+
+int affinity_count() noexcept {
+    unsigned long mask[65536 / (8 * sizeof(unsigned long))];  // a machine may have more CPUs than a cpu_set_t
+    const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    int count = 0;
+    for (std::size_t i = 0; bytes > 0 && i < static_cast<std::size_t>(bytes) / sizeof mask[0]; ++i)
+        count += __builtin_popcountl(mask[i]);
+    return count > 0 ? count : std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
 
 double find_quota(const std::string& cgroup_root, const std::string& membership) {
     double smallest = 0.0;
@@ -96,9 +91,10 @@ double find_quota(const std::string& cgroup_root, const std::string& membership)
     return smallest;
 }
 
-Budget find_budget(const std::string& cgroup_root, const std::string& membership, int cpus_option) {
+Budget find_budget(const std::string& cgroup_root, const std::string& membership, int cpus_option,
+                   int affinity) {
     Budget budget;
-    budget.affinity = affinity_count();
+    budget.affinity = affinity > 0 ? affinity : affinity_count();
     budget.quota = find_quota(cgroup_root, membership);
     budget.option = cpus_option;
     budget.cpus = budget.affinity;

@@ -15,9 +15,13 @@ struct Budget {
 
 /// @param cgroup_root where the hierarchies are mounted ("/sys/fs/cgroup")
 /// @param membership  a file like /proc/self/cgroup
+/// @param affinity    CPUs in the mask; 0: in that of the calling thread now
 /// Unreadable files count as "no limit". May allocate.
 [[nodiscard]] Budget find_budget(const std::string& cgroup_root, const std::string& membership,
-                                 int cpus_option);
+                                 int cpus_option, int affinity = 0);
+
+/// CPUs in the mask of the calling thread, at least 1. Does not allocate.
+[[nodiscard]] int affinity_count() noexcept;
 
 /// The smallest quota (CPUs) on the way from the process's groups up to the root; 0 when there is none.
 [[nodiscard]] double find_quota(const std::string& cgroup_root, const std::string& membership);

@@ -474,14 +474,16 @@ void driver_after_fork() noexcept {
     if (this_thread != nullptr) core_enter_again(*this_thread);  // fork() in the middle of an op
 }
 
-void driver_read(const std::function<void(Controller&, const DriverFigures&)>& reader) {
-    if (driver == nullptr || (this_thread != nullptr && this_thread->busy)) return;
-    if (!lock_within_a_second()) return;  // rather no report than a hang
+bool driver_read(const std::function<void(Controller&, const DriverFigures&)>& reader) {
+    if (driver == nullptr) return false;
+    if (this_thread != nullptr && this_thread->busy) return true;
+    if (!lock_within_a_second()) return true;  // rather no report than a hang
     const Holder holder(lock);
     DriverFigures figures;
     driver->drain(ticks());
     driver->figures(figures);
     reader(driver->controller(), figures);
+    return true;
 }
 
 }  // namespace corun

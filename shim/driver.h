@@ -39,7 +39,7 @@ struct DriverFigures {
     int open_scopes = 0;
 };
 
-/// Calls `reader` under the driver's lock, samples drained. Nothing happens when no source was ever active.
-void driver_read(const std::function<void(policy::Controller&, const DriverFigures&)>& reader);
+/// Calls `reader` under the driver's lock, samples drained. False when no source was ever active.
+bool driver_read(const std::function<void(policy::Controller&, const DriverFigures&)>& reader);
 
 }  // namespace corun

@@ -20,6 +20,8 @@
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
 #include "shim/message.h"
+#include "shim/openmp.h"
+#include "shim/openmp_report.h"
 #include "shim/report.h"
 #include "shim/undisturbed.h"
 
@@ -30,6 +32,7 @@ namespace {
 constinit Options options{};
 constinit std::atomic<int> start_state{0};  // 0 not begun, 1 running, 2 done
 constinit std::atomic<bool> off{true};
+constinit std::atomic<int> affinity_at_start{0};
 constinit std::atomic<bool> report_wanted{false};
 constinit std::atomic<bool> profile_refused{false};  // said at start; writing it would say the same again
 constexpr char kLaunched[] = "CORUN_LAUNCHED";
@@ -65,6 +68,8 @@ bool is_unwanted_child() {
 }
 
 void in_child() {
+    resolver::after_fork();
+    openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
     if (options.is(OptionId::follow, "fork")) {
@@ -118,10 +123,13 @@ void at_end() {
     const int saved = errno;
     const NoFileSizeSignal quiet;
     try {
-        driver_read([](policy::Controller& controller, const DriverFigures& figures) {
+        const std::string path(options[OptionId::report]);
+        const bool read = driver_read([&](policy::Controller& controller, const DriverFigures& figures) {
             write_profile(controller);
-            report_write(std::string(options[OptionId::report]), controller, figures);
+            report_write(path, controller, figures);
         });
+        // Regions alone: nothing is decided, but what was seen is told.
+        if (!read && openmp_seen()) report_write(path, policy::Controller({}, 0.0), {});
     } catch (const std::exception& error) {
         message_fault(error.what());
     }
@@ -143,15 +151,15 @@ void process_start() noexcept {
     if (!start_state.compare_exchange_strong(expected, 1)) return;
     const int saved = errno;
     clock_start();
+    affinity_at_start.store(affinity_count(), std::memory_order_relaxed);
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
     report_wanted.store(true, std::memory_order_relaxed);
-    const bool follow = options.is(OptionId::follow, "fork");
-    if (!off.load(std::memory_order_relaxed))
-        pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);
+    const bool follow = !off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork");
+    pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);
     start_state.store(2, std::memory_order_release);
     errno = saved;
 }
@@ -160,10 +168,18 @@ const Options& process_options() noexcept {
     return options;
 }
 
+static Budget budget_with(int affinity) {
+    return find_budget(std::string(options[OptionId::cgroup_root]), "/proc/self/cgroup",
+                       static_cast<int>(options.integer(OptionId::cpus)), affinity);
+}
+
 const Budget& process_budget() {
-    static const Budget* const budget =
-        new Budget(find_budget(std::string(options[OptionId::cgroup_root]), "/proc/self/cgroup",
-                               static_cast<int>(options.integer(OptionId::cpus))));
+    static const Budget* const budget = new Budget(budget_with(0));
+    return *budget;
+}
+
+const Budget& process_start_budget() {
+    static const Budget* const budget = new Budget(budget_with(affinity_at_start));
     return *budget;
 }
 
@@ -242,10 +258,17 @@ void pool_capped(const char* pool, int asked, int given) noexcept {
     const Undisturbed quiet;
     char effect[160];
     std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);
-    const std::lock_guard<std::mutex> hold(stories().mutex);
-    for (const LeverStory& lever : stories().levers)
-        if (lever.effect == effect) return;
-    stories().levers.push_back({"pool cap", effect, "CORUN_POOL_CAP"});
+    lever_in_force("pool cap", effect, "CORUN_POOL_CAP");
+}
+
+void lever_in_force(const char* lever, const char* effect, const char* option) noexcept {
+    try {
+        const std::lock_guard<std::mutex> hold(stories().mutex);
+        for (const LeverStory& known : stories().levers)
+            if (known.lever == lever && known.effect == effect) return;
+        stories().levers.push_back({lever, effect, option});
+    } catch (...) {  // only the story is lost
+    }
 }
 
 bool source_unwanted(Source) noexcept {

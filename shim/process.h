@@ -19,6 +19,9 @@ void process_start() noexcept;
 
 const Options& process_options() noexcept;
 const Budget& process_budget();  ///< found on first use
+/// The same by the mask that the process was started with: a program may pin its first thread before it asks,
+/// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
+const Budget& process_start_budget();
 std::uint64_t process_seed() noexcept;
 bool process_off() noexcept;  ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
 void process_passive_op() noexcept;  ///< an op while the hooks are inactive: looks for `corun ctl PID on`
@@ -35,6 +38,8 @@ struct SourceStory {
 struct LeverStory {
     std::string lever, effect, option;
 };
+/// A lever that acts for good. Said once for each effect.
+void lever_in_force(const char* lever, const char* effect, const char* option) noexcept;
 std::vector<SourceStory> process_sources();
 std::vector<LeverStory> process_levers();
 }  // namespace corun

@@ -14,6 +14,7 @@
 
 #include "shim/clock.h"
 #include "shim/message.h"
+#include "shim/openmp_report.h"
 #include "shim/process.h"
 #include "shim/report_text.h"
 
@@ -233,6 +234,7 @@ json report_make(const Controller& controller, const DriverFigures& figures) {
     for (const Phase* phase : phases)
         report["phases"].push_back(phase_report(controller, *phase, all_seconds));
     add_ops(report, controller, figures);
+    openmp_report(report);
     report["static_setting"] = static_setting(controller);
     report["messages"] = messages_said();
     return report;

@@ -164,8 +164,10 @@ std::string command_line(const json& report) {
 
 void append_head(std::string& out, const json& report) {
     const auto& phases = list(report, "phases");
-    const std::string verdict =
-        phases.empty() ? "corun saw no op that it knows: nothing was changed" : conclusion(phases[0]);
+    const std::string verdict = !phases.empty() ? conclusion(phases[0])
+                                : !list(report, "regions").empty()
+                                    ? "corun saw OpenMP regions only, and resized none"
+                                    : "corun saw no op that it knows: nothing was changed";
     const auto share = phases.empty() ? std::nullopt : number(phases[0], "share");
     append_wrapped(
         out,
@@ -299,6 +301,40 @@ void append_ops(std::string& out, const json& report) {
     }
 }
 
+void append_runtimes(std::string& out, const json& report) {
+    for (const json& runtime : list(report, "runtimes"))
+        out += shorten(fmt::format("Runtime   {}: {}, {}", text(runtime, "name"), text(runtime, "kind"),
+                                   text(runtime, "state")),
+                       kColumns) +
+               '\n';
+}
+
+std::string words_of(const json& names) {
+    std::string result;
+    for (const json& name : names) result += (result.empty() ? "" : ", ") + text(name);
+    return result;
+}
+
+void append_regions(std::string& out, const json& report) {
+    const auto& regions = list(report, "regions");
+    if (regions.empty()) return;
+    out += fmt::format("\nThe {} OpenMP regions that take most time", regions.size());
+    if (const auto seen = number(report, "regions_seen")) out += fmt::format(", of {}", grouped(seen));
+    out += " (time from a sample of the calls)\n";
+    out += fmt::format("  {} {:>13} {:>9} {:>9}  class\n", pad("region", 40), "calls", "time", "threads");
+    for (const json& region : regions) {
+        const auto narrowest = number(region, "narrowest");
+        const auto widest = number(region, "widest");
+        const std::string threads = !narrowest || !widest ? "-"
+                                    : *narrowest == *widest
+                                        ? fmt::format("{:.0f}", *widest)
+                                        : fmt::format("{:.0f}-{:.0f}", *narrowest, *widest);
+        out += fmt::format("  {} {:>13} {:>9} {:>9}  {}\n", pad(text(region, "name"), 40),
+                           grouped(number(region, "calls")), seconds(number(region, "seconds")), threads,
+                           shorten(words_of(list(region, "class")), 30));
+    }
+}
+
 void append_messages(std::string& out, const json& report) {
     if (const auto dropped = number(report, "samples_dropped"); dropped && *dropped > 0)
         out += fmt::format("\n{} samples were dropped because the program was faster than their reader\n",
@@ -317,9 +353,11 @@ std::string render_report(const json& report) {
         append_head(out, report);
         append_run(out, report);
         append_sources(out, report);
+        append_runtimes(out, report);
         const auto& phases = list(report, "phases");
         for (std::size_t i = 0; i < phases.size(); ++i) append_phase(out, phases[i], i);
         append_ops(out, report);
+        append_regions(out, report);
         append_messages(out, report);
         return out;
     } catch (const std::exception&) {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenMP as gcc calls it, whichever runtime serves it (LLVM's does too), and the questions that every
+// compiler's code may ask. The hooks decide nothing and change no argument. Built without exceptions and
+// without destructors, so that pthread_exit and longjmp of the program pass through.
+#include "shim/openmp.h"
+
+namespace corun::gomp {
+extern "C" {
+#define X(id, symbol, result, parameters) \
+    [[gnu::visibility("default")]] result corun_##id parameters __asm__(symbol);
+CORUN_GOMP_HOOKED(X)
+#undef X
+
+#define CALLER __builtin_return_address(0)
+
+// A region from its begin to its end.
+#define REGION(id, parameters, ...)                                                          \
+    void corun_##id parameters {                                                             \
+        const Runtime& runtime = runtime_of(CALLER);                                         \
+        OpenRegion region;                                                                   \
+        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
+        id##_of(runtime)(__VA_ARGS__);                                                       \
+        region_end(region);                                                                  \
+    }
+
+#define LOOP_PARAMETERS                                                                            \
+    (RegionBody * body, void* data, unsigned threads, long first, long end, long step, long chunk, \
+     unsigned flags)
+#define LOOP(id) REGION(id, LOOP_PARAMETERS, body, data, threads, first, end, step, chunk, flags)
+#define LOOP_RUNTIME_PARAMETERS \
+    (RegionBody * body, void* data, unsigned threads, long first, long end, long step, unsigned flags)
+#define LOOP_RUNTIME(id) REGION(id, LOOP_RUNTIME_PARAMETERS, body, data, threads, first, end, step, flags)
+
+REGION(parallel, (RegionBody * body, void* data, unsigned threads, unsigned flags), body, data, threads,
+       flags)
+REGION(parallel_sections,
+       (RegionBody * body, void* data, unsigned threads, unsigned sections, unsigned flags), body, data,
+       threads, sections, flags)
+LOOP(loop_static)
+LOOP(loop_dynamic)
+LOOP(loop_guided)
+LOOP(loop_nonmonotonic_dynamic)
+LOOP(loop_nonmonotonic_guided)
+LOOP_RUNTIME(loop_runtime)
+LOOP_RUNTIME(loop_nonmonotonic_runtime)
+LOOP_RUNTIME(loop_maybe_nonmonotonic_runtime)
+
+unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned threads, unsigned flags) {
+    const Runtime& runtime = runtime_of(CALLER);
+    OpenRegion region;
+    region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);
+    const unsigned result = parallel_reductions_of(runtime)(body, data, threads, flags);
+    region_end(region);
+    return result;
+}
+
+// What gcc before 4.9 made: the program itself runs the body and ends the region, which is only counted.
+#define REGION_START(id, parameters, ...)                                                    \
+    void corun_##id parameters {                                                             \
+        const Runtime& runtime = runtime_of(CALLER);                                         \
+        OpenRegion region;                                                                   \
+        region_count(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
+        id##_of(runtime)(__VA_ARGS__);                                                       \
+    }
+
+#define LOOP_START_PARAMETERS \
+    (RegionBody * body, void* data, unsigned threads, long first, long end, long step, long chunk)
+#define LOOP_START(id) REGION_START(id, LOOP_START_PARAMETERS, body, data, threads, first, end, step, chunk)
+
+REGION_START(parallel_start, (RegionBody * body, void* data, unsigned threads), body, data, threads)
+REGION_START(sections_start, (RegionBody * body, void* data, unsigned threads, unsigned sections), body, data,
+             threads, sections)
+LOOP_START(loop_static_start)
+LOOP_START(loop_dynamic_start)
+LOOP_START(loop_guided_start)
+REGION_START(loop_runtime_start,
+             (RegionBody * body, void* data, unsigned threads, long first, long end, long step), body, data,
+             threads, first, end, step)
+
+// --- how wide a region may be. Here the width in force of an op scope will be the answer.
+// ------------------------------
+
+static inline const Runtime& settled_runtime(const void* caller) {
+    const Runtime& runtime = runtime_of(caller);
+    if ((openmp_thread.settled & runtime.bit) == 0) [[unlikely]]
+        openmp_settle(runtime);
+    return runtime;
+}
+
+int corun_get_max() {
+    return get_max_of(settled_runtime(CALLER))();
+}
+
+std::int32_t corun_get_max_fortran() {
+    return get_max_fortran_of(settled_runtime(CALLER))();
+}
+
+int corun_get_procs() {
+    const Runtime& runtime = runtime_of(CALLER);
+    return openmp_processors(runtime, get_procs_of(runtime)());
+}
+
+std::int32_t corun_get_procs_fortran() {
+    const Runtime& runtime = runtime_of(CALLER);
+    return openmp_processors(runtime, get_procs_fortran_of(runtime)());
+}
+
+void corun_set_threads(int threads) {
+    const Runtime& runtime = runtime_of(CALLER);
+    set_threads_of(runtime)(openmp_own(runtime, threads));
+}
+
+void corun_set_threads_fortran(const std::int32_t* threads) {
+    const Runtime& runtime = runtime_of(CALLER);
+    const std::int32_t own = openmp_own(runtime, *threads);
+    set_threads_fortran_of(runtime)(&own);
+}
+
+void corun_set_threads_fortran_8(const std::int64_t* threads) {
+    const Runtime& runtime = runtime_of(CALLER);
+    const std::int64_t own = *threads > 1 && openmp_own(runtime, 2) == 1 ? 1 : *threads;
+    set_threads_fortran_8_of(runtime)(&own);
+}
+}  // extern "C"
+}  // namespace corun::gomp

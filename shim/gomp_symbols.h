@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenMP as gcc calls it, and the questions that every compiler's code may ask: the one list of what is
+// hooked and what is needed, see tensorflow_symbols.h. As few as the rules need, since each hook costs: what
+// opens a region, and what tells or sets how wide one may be.
+#pragma once
+
+#include <cstdint>
+
+namespace corun {
+using RegionBody = void(void* data);
+}
+
+// X(id, symbol, result, parameters)
+// clang-format off
+#define CORUN_GOMP_HOOKED(X)                                                                                      \
+    X(parallel, "GOMP_parallel", void, (RegionBody* body, void* data, unsigned threads, unsigned flags))          \
+    X(parallel_reductions, "GOMP_parallel_reductions",                                                            \
+      unsigned, (RegionBody* body, void* data, unsigned threads, unsigned flags))                                 \
+    X(parallel_sections, "GOMP_parallel_sections",                                                                \
+      void, (RegionBody* body, void* data, unsigned threads, unsigned sections, unsigned flags))                  \
+    X(loop_static, "GOMP_parallel_loop_static",                                                                   \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk, unsigned flags)) \
+    X(loop_dynamic, "GOMP_parallel_loop_dynamic",                                                                 \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk, unsigned flags)) \
+    X(loop_guided, "GOMP_parallel_loop_guided",                                                                   \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk, unsigned flags)) \
+    X(loop_nonmonotonic_dynamic, "GOMP_parallel_loop_nonmonotonic_dynamic",                                       \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk, unsigned flags)) \
+    X(loop_nonmonotonic_guided, "GOMP_parallel_loop_nonmonotonic_guided",                                         \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk, unsigned flags)) \
+    X(loop_runtime, "GOMP_parallel_loop_runtime",                                                                 \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, unsigned flags))    \
+    X(loop_nonmonotonic_runtime, "GOMP_parallel_loop_nonmonotonic_runtime",                                       \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, unsigned flags))    \
+    X(loop_maybe_nonmonotonic_runtime, "GOMP_parallel_loop_maybe_nonmonotonic_runtime",                           \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, unsigned flags))    \
+    X(parallel_start, "GOMP_parallel_start", void, (RegionBody* body, void* data, unsigned threads))              \
+    X(sections_start, "GOMP_parallel_sections_start",                                                             \
+      void, (RegionBody* body, void* data, unsigned threads, unsigned sections))                                  \
+    X(loop_static_start, "GOMP_parallel_loop_static_start",                                                       \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk))        \
+    X(loop_dynamic_start, "GOMP_parallel_loop_dynamic_start",                                                     \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk))        \
+    X(loop_guided_start, "GOMP_parallel_loop_guided_start",                                                       \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step, long chunk))        \
+    X(loop_runtime_start, "GOMP_parallel_loop_runtime_start",                                                     \
+      void, (RegionBody* body, void* data, unsigned threads, long first, long end, long step))                    \
+    X(get_max, "omp_get_max_threads", int, ())                                                                    \
+    X(get_max_fortran, "omp_get_max_threads_", std::int32_t, ())                                                  \
+    X(get_procs, "omp_get_num_procs", int, ())                                                                    \
+    X(get_procs_fortran, "omp_get_num_procs_", std::int32_t, ())                                                  \
+    X(set_threads, "omp_set_num_threads", void, (int threads))                                                    \
+    X(set_threads_fortran, "omp_set_num_threads_", void, (const std::int32_t* threads))                           \
+    X(set_threads_fortran_8, "omp_set_num_threads_8_", void, (const std::int64_t* threads))
+
+#define CORUN_GOMP_NEEDED(X)                                                                                      \
+    X(get_level, "omp_get_level", int, ())
+// clang-format on

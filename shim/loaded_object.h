@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the loader has put into memory, read in place: no lock of the loader is taken and nothing allocated,
+// so that a worker thread may ask while another thread is inside dlopen() and waits for it.
+#pragma once
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace corun {
+
+/// A loaded object as long as it is loaded; `dynamic` tells objects apart.
+struct LoadedObject {
+    const ElfW(Dyn) * dynamic;
+    std::uintptr_t base;   ///< what its addresses are relative to
+    std::uintptr_t start;  ///< first byte
+    std::uintptr_t end;    ///< one past the last
+    const char* name;      ///< its path; empty for the main program
+
+    [[nodiscard]] bool holds(const void* address) const {
+        const auto at = reinterpret_cast<std::uintptr_t>(address);
+        return at >= start && at < end;
+    }
+};
+
+/// How many objects were ever loaded and unloaded: equal counters mean that nothing changed in between.
+struct LoadCounters {
+    unsigned long long loaded = 0;
+    unsigned long long unloaded = 0;
+    bool operator==(const LoadCounters&) const = default;
+};
+LoadCounters load_counters() noexcept;  ///< tens of nanoseconds; takes the lock of the loader's list
+
+bool is_our_own(const LoadedObject& object) noexcept;
+
+/// Whether `one` was loaded before `other`, both being loaded.
+bool loaded_before(const LoadedObject& one, const LoadedObject& other) noexcept;
+
+/// For loaders without _dl_find_object (glibc before 2.35): goes through the list of objects unless the
+/// thread's last answers still hold.
+bool find_object_by_list(const void* address, LoadedObject& object) noexcept;
+
+#if __GLIBC_PREREQ(2, 35) && !defined(CORUN_WITHOUT_DL_FIND_OBJECT)
+}  // namespace corun
+extern "C" __attribute__((weak)) int _dl_find_object(void*, dl_find_object*) noexcept;
+namespace corun {
+/// The object that holds `address`, e.g. a return address. Some nanoseconds, no lock.
+inline bool find_object(const void* address, LoadedObject& object) noexcept {
+    if (_dl_find_object == nullptr) [[unlikely]]
+        return find_object_by_list(address, object);
+    dl_find_object found;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
+    if (_dl_find_object(const_cast<void*>(address), &found) != 0) return false;
+    const link_map* map = found.dlfo_link_map;
+    object = {map->l_ld, map->l_addr, reinterpret_cast<std::uintptr_t>(found.dlfo_map_start),
+              reinterpret_cast<std::uintptr_t>(found.dlfo_map_end), map->l_name};
+    return true;
+}
+#else
+inline bool find_object(const void* address, LoadedObject& object) noexcept {
+    return find_object_by_list(address, object);
+}
+#endif
+
+/// The dynamic section of a loaded object.
+class DynamicSection {
+  public:
+    explicit DynamicSection(const LoadedObject& object) noexcept;
+
+    /// Where the object itself defines `name` (its default version), or nullptr.
+    [[nodiscard]] void* symbol(const char* name) const noexcept;
+
+    /// Calls visit(name, slot, defined) for its relocations against symbols until one returns true: `slot` is
+    /// the word that the loader fills in, `defined` whether the object has a definition of its own.
+    template <typename Visit>
+    bool any_relocation(Visit visit) const {
+        // Those of calls first: they are few.
+        return any_of(calls_, call_count_, visit) || any_of(data_, data_count_, visit);
+    }
+
+  private:
+    template <typename Visit>
+    bool any_of(const ElfW(Rela) * first, std::size_t count, Visit& visit) const {
+        for (const ElfW(Rela)* one = first; one != first + count; ++one) {
+            const auto index = ELF64_R_SYM(one->r_info);
+            if (index == 0) continue;
+            const ElfW(Sym)& symbol = symbols_[index];
+            auto* const slot = reinterpret_cast<void* const*>(base_ + one->r_offset);
+            if (visit(strings_ + symbol.st_name, slot, symbol.st_shndx != SHN_UNDEF)) return true;
+        }
+        return false;
+    }
+    [[nodiscard]] bool is_definition(std::uint32_t index, const char* name) const noexcept;
+    [[nodiscard]] std::uint32_t find_by_gnu_hash(const char* name) const noexcept;
+    [[nodiscard]] std::uint32_t find_by_hash(const char* name) const noexcept;
+
+    std::uintptr_t base_;
+    const ElfW(Sym) * symbols_ = nullptr;
+    const char* strings_ = nullptr;
+    const std::uint32_t* gnu_hash_ = nullptr;
+    const std::uint32_t* hash_ = nullptr;
+    const ElfW(Half) * versions_ = nullptr;
+    const ElfW(Rela) * calls_ = nullptr;
+    const ElfW(Rela) * data_ = nullptr;
+    std::size_t call_count_ = 0;
+    std::size_t data_count_ = 0;
+};
+
+static_assert(sizeof(void*) == 8, "the relocations of 32-bit machines are of another kind");
+
+}  // namespace corun

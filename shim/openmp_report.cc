@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/openmp_report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "shim/clock.h"
+#include "shim/openmp.h"
+#include "shim/symbol_names.h"
+
+namespace corun {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kListed = 50;
+
+struct Sums {
+    std::uint64_t calls = 0, timed = 0, ticks = 0;
+};
+
+Sums sums_of(const RegionRecord& record) {
+    Sums sums;
+    for (const RegionShard& shard : record.shards) {
+        sums.calls += shard.calls.load(std::memory_order_relaxed);
+        sums.timed += shard.timed.load(std::memory_order_relaxed);
+        sums.ticks += shard.ticks.load(std::memory_order_relaxed);
+    }
+    return sums;
+}
+
+std::string path_of(const LoadedObject& object) {
+    return object.name != nullptr ? object.name : "";
+}
+
+std::string last_part(const std::string& path) {
+    return path.empty() ? "the program" : path.substr(path.rfind('/') + 1);
+}
+
+const char* kind_name(RuntimeKind kind) {
+    return kind == RuntimeKind::libomp ? "libomp" : kind == RuntimeKind::gomp ? "libgomp" : "none";
+}
+
+json classes_of(std::uint32_t classes) {
+    json names = json::array();
+    if ((classes & kRegionNamed) != 0) names.push_back("named size");
+    if ((classes & kRegionRaw) != 0) names.push_back("raw");
+    if ((classes & kRegionNested) != 0) names.push_back("nested");
+    return names;
+}
+
+// "the program+0x1290", and what is known of the name there.
+std::string place_of(const LoadedObject& object, const void* address, std::string& name) {
+    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(address) - object.base;
+    char text[40];
+    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+    name = function_name(path_of(object), offset);
+    return last_part(path_of(object)) + text;
+}
+
+// The outlined function, as it lies there now: of an object that was unloaded since only the address is
+// known. clang numbers its own, so that the function which opens the region has to tell.
+void add_place(json& region, const RegionRecord& record) {
+    const void* const body = record.body.load(std::memory_order_relaxed);
+    const void* const caller = record.caller.load(std::memory_order_relaxed);
+    LoadedObject object{};
+    if (body == nullptr || !find_object(body, object)) {
+        char text[40];
+        std::snprintf(text, sizeof text, "%p", body);
+        region["name"] = body != nullptr ? text : "all others";
+        region["object"] = nullptr;
+        return;
+    }
+    std::string name;
+    const std::string place = place_of(object, body, name);
+    if (name.rfind(".omp_outlined", 0) == 0 && find_object(caller, object)) {
+        std::string opener;
+        place_of(object, caller, opener);
+        name = opener + name;
+    }
+    region["name"] = name.empty() ? place : name;
+    region["object"] = place;
+}
+
+json region_report(const RegionRecord& record, const Sums& sums) {
+    json region;
+    add_place(region, record);
+    const std::uint32_t runtime = record.runtime.load(std::memory_order_relaxed);
+    region["runtime"] =
+        runtime < runtime_count() ? json(last_part(path_of(runtime_at(runtime).object))) : json();
+    region["calls"] = sums.calls;
+    region["class"] = classes_of(record.classes.load(std::memory_order_relaxed));
+    region["narrowest"] = record.narrowest.load(std::memory_order_relaxed);
+    region["widest"] = record.widest.load(std::memory_order_relaxed);
+    region["seconds"] = sums.timed == 0
+                            ? json()
+                            : json(static_cast<double>(sums.ticks) / clock_ticks_per_second() *
+                                   static_cast<double>(sums.calls) / static_cast<double>(sums.timed));
+    return region;
+}
+
+// Runtimes that are loaded and that nobody came to through us.
+int note_unreached(dl_phdr_info* info, std::size_t, void* argument) {
+    auto& runtimes = *static_cast<json*>(argument);
+    LoadedObject object{};
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    object.base = info->dlpi_addr;
+    object.name = info->dlpi_name;
+    if (object.dynamic == nullptr || is_our_own(object) || !is_runtime(object)) return 0;
+    for (std::size_t i = 0; i < runtime_count(); ++i)
+        if (runtime_at(i).object.dynamic == object.dynamic) return 0;
+    const bool libomp = DynamicSection(object).symbol("__kmpc_fork_call") != nullptr;
+    runtimes.push_back({{"name", last_part(path_of(object))},
+                        {"path", path_of(object)},
+                        {"kind", kind_name(libomp ? RuntimeKind::libomp : RuntimeKind::gomp)},
+                        {"state", "loaded, out of reach: no call came through corun"}});
+    return 0;
+}
+
+}  // namespace
+
+bool openmp_seen() noexcept {
+    return openmp_state.load(std::memory_order_relaxed) == OpenMpState::active && runtime_count() > 0;
+}
+
+void openmp_report(json& report) {
+    json runtimes = json::array();
+    for (std::size_t i = 0; i < runtime_count(); ++i) {
+        const Runtime& runtime = runtime_at(i);
+        runtimes.push_back({{"name", last_part(path_of(runtime.object))},
+                            {"path", path_of(runtime.object)},
+                            {"kind", kind_name(runtime.kind)},
+                            {"state", "reached"}});
+    }
+    dl_iterate_phdr(note_unreached, &runtimes);
+    std::vector<std::pair<const RegionRecord*, Sums>> seen;
+    for (const RegionRecord& record : regions) {
+        const Sums sums = sums_of(record);
+        if (sums.calls > 0) seen.emplace_back(&record, sums);
+    }
+    std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) {
+        return a.second.ticks != b.second.ticks ? a.second.ticks > b.second.ticks
+                                                : a.second.calls > b.second.calls;
+    });
+    report["runtimes"] = std::move(runtimes);
+    report["regions_seen"] = seen.size();
+    report["regions"] = json::array();
+    for (std::size_t i = 0; i < std::min(seen.size(), kListed); ++i)
+        report["regions"].push_back(region_report(*seen[i].first, seen[i].second));
+}
+
+}  // namespace corun

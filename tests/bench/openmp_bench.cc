@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// What corun adds to one OpenMP region: the hook of GOMP_parallel on the way to a team of one thread, which
+// gcc's runtime opens in some tens of nanoseconds. The call with the hook and the call without are made in
+// turn in one process, in rounds; the median of the differences is what counts ("added_ns").
+//
+// The program starts itself again for each setting: the options are read once in a process.
+#include <benchmark/benchmark.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "shim/openmp.h"
+#include "tests/bench/openmp_caller.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMostAdded = 25.0;     // nanoseconds, of an untouched region
+constexpr double kMostResolver = 10.0;  // of finding a known caller's runtime
+constexpr int kRound = 500;             // so short that what disturbs one disturbs few
+
+struct Setting {
+    const char* name;
+    const char* mode;
+    const char* openmp;
+    unsigned threads;
+    const char* library;
+    bool limited;
+    const char* says;
+};
+// Objects that the calls come from: loaded with the program, or later, which the loader finds more slowly.
+constexpr char kLinked[] = "linked";
+constexpr char kOpened[] = "opened";
+constexpr char kUnbound[] = "unbound";
+constexpr Setting kSettings[]{
+    {"mode-off", "off", "safe", 1, kLinked, false, "CORUN_MODE=off: forwarded"},
+    {"openmp-off", "tune", "off", 1, kLinked, false, "CORUN_OPENMP=off: forwarded"},
+    {"named", "tune", "safe", 1, kLinked, true, "CORUN_OPENMP=safe, a region that names its size: counted"},
+    {"raw", "tune", "safe", 0, kLinked, true,
+     "CORUN_OPENMP=safe, a region that does not (OMP_NUM_THREADS=1)"},
+    {"opened", "tune", "safe", 1, kOpened, false, "the same from an object that was opened later"},
+    {"hooked-names-only", "tune", "safe", 1, kUnbound, false,
+     "the same from an object of which no word tells the runtime"},
+};
+const Setting* setting = nullptr;
+
+Parallel* hooked = nullptr;
+Parallel* direct = nullptr;
+Caller* caller = nullptr;
+long sum = 0;
+
+void body(void* data) {
+    ++*static_cast<long*>(data);
+}
+
+[[gnu::noinline]] double round_of(Parallel* parallel) {
+    const auto begin = Clock::now();
+    caller(parallel, body, &sum, setting->threads, kRound);
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kRound;
+}
+
+double quantile(std::vector<double>& values, double share) {
+    const auto at =
+        values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+}
+
+void region(benchmark::State& state) {
+    std::vector<double> added;
+    std::vector<double> plain;
+    for (auto _ : state) {
+        const double without = round_of(direct);
+        const double with = round_of(hooked);
+        state.SetIterationTime((with + without) * kRound * 1e-9);
+        added.push_back(with - without);
+        plain.push_back(without);
+    }
+    const double median = quantile(added, 0.5);
+    state.counters["added_ns"] = median;
+    state.counters["added_low_ns"] = quantile(added, 0.1);  // the figure of a quieter machine
+    state.counters["direct_ns"] = quantile(plain, 0.5);
+    if (setting->limited && median > kMostAdded && std::getenv("HOOK_BENCH_STRICT") != nullptr)
+        state.SkipWithError("an untouched region costs more than the limit");
+}
+
+// A loop that does nothing is measured in turn with it.
+void resolver(benchmark::State& state) {
+    const void* const known = reinterpret_cast<const void*>(caller);
+    std::vector<double> hit;
+    for (auto _ : state) {
+        const auto begin = Clock::now();
+        for (int i = 0; i < kRound; ++i) {
+            const void* at = known;
+            benchmark::DoNotOptimize(at);
+            benchmark::ClobberMemory();
+        }
+        const auto middle = Clock::now();
+        for (int i = 0; i < kRound; ++i) {
+            const void* at = known;
+            benchmark::DoNotOptimize(at);
+            benchmark::DoNotOptimize(&corun::runtime_of(at));
+            benchmark::ClobberMemory();
+        }
+        const auto end = Clock::now();
+        const std::chrono::duration<double, std::nano> empty = middle - begin;
+        const std::chrono::duration<double, std::nano> full = end - middle;
+        state.SetIterationTime(full.count() * 1e-9);
+        hit.push_back((full - empty).count() / kRound);
+    }
+    const double median = quantile(hit, 0.5);
+    state.counters["hit_ns"] = median;
+    state.counters["hit_low_ns"] = quantile(hit, 0.1);
+    if (setting->limited && median > kMostResolver && std::getenv("HOOK_BENCH_STRICT") != nullptr)
+        state.SkipWithError("finding a known caller's runtime costs more than the limit");
+}
+
+std::string folder_of_program() {
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    const std::string name(path, length > 0 ? static_cast<std::size_t>(length) : 0);
+    return name.substr(0, name.rfind('/'));
+}
+
+Caller* opened_caller() {
+    const std::string path = folder_of_program() + "/libopenmp_caller_" + setting->library + ".so";
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    return library != nullptr ? reinterpret_cast<Caller*>(dlsym(library, "openmp_caller")) : nullptr;
+}
+
+int run_here(int argc, char** argv) {
+    const char* const wanted = std::getenv("OPENMP_BENCH_SETTING");
+    for (const Setting& one : kSettings)
+        if (std::strcmp(wanted, one.name) == 0) setting = &one;
+    if (setting == nullptr) return std::fputs("no such setting\n", stderr), 1;
+    hooked = reinterpret_cast<Parallel*>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+    void* const runtime = dlopen("libgomp.so.1", RTLD_LAZY);
+    direct = runtime != nullptr ? reinterpret_cast<Parallel*>(dlsym(runtime, "GOMP_parallel")) : nullptr;
+    caller = setting->library == kLinked ? openmp_caller : opened_caller();
+    if (caller == nullptr || hooked == nullptr || direct == nullptr || hooked == direct)
+        return std::fputs("the hook is not in the way\n", stderr), 1;
+    round_of(hooked);
+    const corun::Runtime& found = corun::runtime_of(reinterpret_cast<const void*>(caller));
+    if (corun::parallel_of(found) != direct)
+        return std::fputs("the hook does not find the runtime\n", stderr), 1;
+    benchmark::RegisterBenchmark(setting->name, region)->UseManualTime()->Unit(benchmark::kMicrosecond);
+    if (std::strcmp(setting->openmp, "off") != 0)
+        benchmark::RegisterBenchmark("resolver", resolver)->UseManualTime()->Unit(benchmark::kMicrosecond);
+    benchmark::Initialize(&argc, argv);
+    return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
+}
+
+int run_all(char** argv) {
+    int failed = 0;
+    for (const Setting& one : kSettings) {
+        std::printf("--- %s: %s\n", one.name, one.says);
+        std::fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0) {
+            setenv("OPENMP_BENCH_SETTING", one.name, 1);
+            setenv("CORUN_MODE", one.mode, 1);
+            setenv("CORUN_OPENMP", one.openmp, 1);
+            setenv("OMP_NUM_THREADS", "1", 1);
+            execv("/proc/self/exe", argv);
+            _exit(127);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        if (status != 0) ++failed;
+    }
+    return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    return std::getenv("OPENMP_BENCH_SETTING") == nullptr ? run_all(argv) : run_here(argc, argv);
+}
