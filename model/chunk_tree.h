@@ -10,7 +10,7 @@ namespace corun::model {
 /// A node: with a feature, on to `below` when it is at most `value`, else to `above`; without
 /// one (-1) a leaf, and `value` is log2 of the chunks that a thread takes.
 struct ChunkNode {
-    std::int8_t feature;
+    std::int16_t feature;
     std::uint8_t below;
     std::uint8_t above;
     float value;

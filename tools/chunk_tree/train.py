@@ -97,7 +97,7 @@ def write(tree: DecisionTreeRegressor, values: dict[int, float]) -> None:
     print("#pragma once\n\n#include <array>\n#include <cstdint>\n\nnamespace corun::model {\n")
     print("/// A node: with a feature, on to `below` when it is at most `value`, else to `above`; without")
     print("/// one (-1) a leaf, and `value` is log2 of the chunks that a thread takes.")
-    print("struct ChunkNode {\n    std::int8_t feature;\n    std::uint8_t below;\n    std::uint8_t above;")
+    print("struct ChunkNode {\n    std::int16_t feature;\n    std::uint8_t below;\n    std::uint8_t above;")
     print("    float value;\n};\n")
     print(f"// Features: {', '.join(f'{i}: {name}' for i, name in enumerate(NAMES))}.")
     print("// clang-format off")
