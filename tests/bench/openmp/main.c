@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one OpenMP kernel: first the steps whose checksum is printed, then steps for so many seconds.
-//   KERNEL [--size N] [--seconds S] [--watch]
-//   --list          name, size, unit, "exact" or "rounded" of each kernel
+//   KERNEL [--size N] [--seconds S] [--watch] [--check-steps N]
+//   --list          of each kernel: name, size, unit, "exact" or "rounded", steps that make its checksum
 //   --watch         prints us_per_step= every 20 ms, not only at the end
+//   --check-steps   how many steps make the checksum, instead of some 20 ms of them
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -32,13 +33,13 @@ static double now(void) {
 
 static int list(void) {
     for (int i = 0; i < kernel_count; ++i)
-        printf("%s %ld %s %s\n", kernels[i]->name, kernels[i]->size, kernels[i]->unit,
-               kernels[i]->exact ? "exact" : "rounded");
+        printf("%s %ld %s %s %d\n", kernels[i]->name, kernels[i]->size, kernels[i]->unit,
+               kernels[i]->exact ? "exact" : "rounded", kernels[i]->check_steps);
     return 0;
 }
 
 static int usage(void) {
-    fputs("usage: KERNEL [--size N] [--seconds S] [--watch] | --list\n", stderr);
+    fputs("usage: KERNEL [--size N] [--seconds S] [--watch] [--check-steps N] | --list\n", stderr);
     return 2;
 }
 
@@ -76,6 +77,7 @@ int main(int count, char** words) {
     long size = kernel->size;
     double seconds = 1;
     int watch = 0;
+    long check_steps = kernel->check_steps;
     for (int i = 2; i < count; ++i) {
         if (strcmp(words[i], "--watch") == 0)
             watch = 1;
@@ -83,12 +85,14 @@ int main(int count, char** words) {
             size = strtol(words[++i], NULL, 10);
         else if (strcmp(words[i], "--seconds") == 0 && i + 1 < count)
             seconds = strtod(words[++i], NULL);
+        else if (strcmp(words[i], "--check-steps") == 0 && i + 1 < count)
+            check_steps = strtol(words[++i], NULL, 10);
         else
             return usage();
     }
     if (size < 1) return usage();
     kernel->setup(size);
-    for (int i = 0; i < kernel->check_steps; ++i) kernel->step();
+    for (long i = 0; i < check_steps; ++i) kernel->step();
     printf("kernel=%s\nsize=%ld\nchecksum=%.17g\n", kernel->name, size, kernel->checksum());
     fflush(stdout);
     run(kernel, seconds, watch);
