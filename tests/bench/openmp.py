@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the OpenMP kernels plain, at fixed numbers of threads and under corun.
+
+    python3 tests/bench/openmp.py                         the usual 28, about 50 min
+    python3 tests/bench/openmp.py tiny/* mixed/clang-*    only these: KERNEL/COMPILER-SCHEDULE
+    python3 tests/bench/openmp.py --all                   guided and runtime schedules too
+    python3 tests/bench/openmp.py --table --write         make the README's table again
+
+Each is one `corun compare --alternate`: every setting's program is started once and is
+stopped while the others run. Settings: plain, OMP_NUM_THREADS=1, 2, 4 ... CPUs, under
+corun, under corun with CORUN_OPENMP=adaptive (if this corun has that option), and for
+gcc's static schedule under corun with the profile of earlier runs. What comes of it is
+kept in tests/bench/results/openmp.json. Ratios are geometric means over the rounds with
+95 % intervals; above 1 the second is the faster. A last column says whether what is
+promised of the kernel holds.
+"""
+
+import argparse
+import fnmatch
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results/openmp.json"
+README = ROOT / "README.md"
+MARKERS = "<!-- openmp -->", "<!-- /openmp -->"
+
+KERNELS = ("parallel", "stencil", "sparse", "reduction", "irregular", "tiny", "mixed")
+BUILDS = ("gcc-static", "gcc-dynamic", "clang-static", "clang-dynamic")
+MORE_BUILDS = ("gcc-guided", "gcc-runtime", "clang-guided", "clang-runtime")
+FIXED = "threads {}"  # name of a setting
+FOREVER = 1e6  # seconds: the comparison ends the programs
+TEACHING_RUNS = 3  # before the comparison: as many widths as there are on 2 CPUs, and one more
+SETTLED = (0, 3, 4)  # exit codes of a comparison that ran to its end
+HEAD = ("kernel", "build", "plain, µs/step", "best fixed", "plain / best", "plain / corun",
+        "plain / adaptive", "best / adaptive", "best / profile", "promise")  # fmt: skip
+# Student's t for 95 % by degrees of freedom; beyond them nearly the normal 1.96.
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+           2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)  # fmt: skip
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pairs", nargs="*", metavar="KERNEL/BUILD", help="patterns; default: all usual")
+    parser.add_argument("--all", action="store_true", help="guided and runtime schedules too")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--slot", type=float, default=1.5, metavar="SECONDS")
+    parser.add_argument("--warm", type=float, default=20, metavar="SECONDS", help="under corun [20]")
+    parser.add_argument("--warm-plain", type=float, default=1, metavar="SECONDS")
+    parser.add_argument("--corun", type=Path, default=ROOT / "build/tools/corun", metavar="COMMAND")
+    parser.add_argument("--programs", type=Path, default=ROOT / "build/tests/bench/openmp", metavar="FOLDER")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--table", action="store_true", help="measure nothing, show what there is")
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    options = parser.parse_args()
+    builds = BUILDS + MORE_BUILDS if options.all or options.pairs else BUILDS
+    every = [f"{kernel}/{build}" for kernel in KERNELS for build in builds]
+    for pattern in options.pairs:
+        if not fnmatch.filter(every, pattern):
+            parser.error(f"nothing is called '{pattern}': KERNEL of {KERNELS}, BUILD of {builds}")
+    options.chosen = [
+        name
+        for name in every
+        if not options.pairs or any(fnmatch.fnmatch(name, pattern) for pattern in options.pairs)
+    ]
+    return options
+
+
+def environment() -> dict[str, str]:
+    """That of the user, without settings of OpenMP and of corun."""
+    ours = ("OMP_", "GOMP_", "KMP_", "LIBOMP_", "CORUN_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def fixed_widths() -> list[int]:
+    """1, 2, 4, ... and the CPUs of this process."""
+    cpus = len(os.sched_getaffinity(0))
+    return [2**i for i in range(cpus.bit_length()) if 2**i < cpus] + [cpus]
+
+
+def has_option(corun: Path, name: str) -> bool:
+    """Whether this corun knows the option."""
+    told = subprocess.run([corun, "options", "--json"], capture_output=True, text=True, check=True)
+    return any(option["name"] == name for option in json.loads(told.stdout))
+
+
+def further_settings(build: str, adaptive: bool, profile: Path) -> list[str]:
+    """The --also of each setting besides plain and corun."""
+    settings = [f"{FIXED.format(width)}=OMP_NUM_THREADS={width}" for width in fixed_widths()]
+    if adaptive:
+        settings.append("adaptive=@corun CORUN_OPENMP=adaptive")
+    if build == "gcc-static":
+        settings.append(f"profile=@corun CORUN_PROFILE={profile}")
+    return settings
+
+
+def seconds_for(name: str, options: argparse.Namespace) -> float:
+    """About how long one comparison takes."""
+    under_corun = 1 + options.adaptive + name.endswith("gcc-static")
+    plain = 1 + len(fixed_widths())
+    slots = options.rounds * (plain + under_corun) * (options.slot + 0.1)
+    teaching = TEACHING_RUNS * options.warm / 4 if name.endswith("gcc-static") else 0
+    return under_corun * options.warm + plain * options.warm_plain + slots + teaching
+
+
+def teach(words: list[str], profile: Path, options: argparse.Namespace) -> None:
+    """Runs from which the profile learns, each a quarter of the warm-up."""
+    for _ in range(TEACHING_RUNS):
+        command = [options.corun, "run", f"--profile={profile}", "--", *words]
+        command += ["--seconds", f"{options.warm / 4:g}"]
+        subprocess.run(command, env=environment(), stdout=subprocess.DEVNULL, check=True)
+
+
+def measure(name: str, options: argparse.Namespace) -> dict | None:
+    """One comparison; nothing when it did not run to its end."""
+    kernel, build = name.split("/")
+    program = [str(options.programs / f"openmp-{build}"), kernel]
+    with tempfile.TemporaryDirectory() as folder:
+        result, profile = Path(folder) / "result.json", Path(folder) / "profile.json"
+        words = [str(options.corun), "compare", "--alternate", f"--slot={options.slot:g}"]
+        words += [f"--warm={options.warm:g}", f"--warm-plain={options.warm_plain:g}"]
+        words += ["-n", str(options.rounds), "--metric", r"^us_per_step=([0-9.]+)", "--json", str(result)]
+        for setting in further_settings(build, options.adaptive, profile):
+            words += ["--also", setting]
+        if build == "gcc-static":
+            teach(program, profile, options)
+        words += ["--", *program, "--seconds", f"{FOREVER:g}", "--watch"]
+        process = subprocess.Popen(words, env=environment())
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.wait()  # it was interrupted too, and ends the programs
+            raise
+        if code not in SETTLED:
+            print(f"{name}: the comparison stopped (exit code {code})", file=sys.stderr)
+            return None
+        return json.loads(result.read_text(encoding="utf-8"))
+
+
+def read_results(path: Path) -> dict[str, dict]:
+    """What was measured so far."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def measure_all(options: argparse.Namespace) -> bool:
+    """Measures in turn, keeps each as soon as it is there; whether all ran to their end."""
+    options.adaptive = has_option(options.corun, "CORUN_OPENMP")
+    if not options.adaptive:
+        print("this corun has no CORUN_OPENMP: nothing is measured under adaptive", file=sys.stderr)
+    there = [name for name in options.chosen if program_of(name, options).exists()]
+    for name in options.chosen:
+        if name not in there:
+            print(f"{name}: {program_of(name, options)} was not built, left out", file=sys.stderr)
+    needed = [seconds_for(name, options) for name in there]
+    good = len(there) == len(options.chosen)
+    started = time.monotonic()
+    for number, name in enumerate(there):
+        print(
+            f"== {name} ({number + 1} of {len(there)}): about {sum(needed[number:]) / 60:.0f} min left,"
+            f" {(time.monotonic() - started) / 60:.0f} min gone",
+            flush=True,
+        )
+        result = measure(name, options)
+        good = good and result is not None
+        if result is not None:
+            results = read_results(options.results) | {name: result}
+            options.results.parent.mkdir(parents=True, exist_ok=True)
+            options.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return good
+
+
+def program_of(name: str, options: argparse.Namespace) -> Path:
+    """The program that has the kernel."""
+    return options.programs / f"openmp-{name.split('/')[1]}"
+
+
+def ratio(first: dict | None, second: dict | None) -> tuple[float, float, float] | None:
+    """Geometric mean of first / second over the rounds, and its 95 % interval."""
+    if first is None or second is None:
+        return None
+    logs = [math.log(a / b) for a, b in zip(first["values"], second["values"]) if a and b]
+    if len(logs) < 2:
+        return None
+    mean = statistics.fmean(logs)
+    t = STUDENT[len(logs) - 2] if len(logs) - 2 < len(STUDENT) else 1.96
+    off = t * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - off), math.exp(mean + off)
+
+
+def text(value: tuple[float, float, float] | None) -> str:
+    """A ratio with its interval, or a dash."""
+    return "–" if value is None else f"{value[0]:.3f} ({value[1]:.3f}–{value[2]:.3f})"
+
+
+def promise(kernel: str, build: str, settings: dict[str, dict], best: dict) -> str:
+    """Whether what is promised of this kernel holds: by the value, surely so or not."""
+    checks = []
+    if build == "gcc-static":
+        checks.append((ratio(best, settings.get("profile")), 0.97))
+    else:
+        adaptive = settings.get("adaptive")
+        checks.append((ratio(best, adaptive), 1.0 if kernel == "mixed" else 0.95))
+        if kernel == "tiny":
+            checks.append((ratio(settings["plain"], adaptive), 1.5))
+    if any(found is None for found, _ in checks):
+        return "–"
+    if all(found[0] >= least for found, least in checks):
+        return "held" if all(found[1] >= least for found, least in checks) else "held, not surely"
+    return "MISSED" if any(found[2] < least for found, least in checks) else "missed, not surely"
+
+
+def row_of(name: str, result: dict) -> list[str]:
+    """One line of the table."""
+    kernel, build = name.split("/")
+    settings = {one["name"]: one for one in result["settings"]}
+    points = [one for one in settings.values() if one["name"].startswith(FIXED.format(""))]
+    best = min(points, key=lambda one: one["mean"]["value"] or math.inf)
+    plain, adaptive = settings["plain"], settings.get("adaptive")
+    return [
+        kernel,
+        build,
+        f"{plain['mean']['value']:.1f}",
+        best["name"].removeprefix(FIXED.format("")),
+        text(ratio(plain, best)),
+        text(ratio(plain, settings["corun"])),
+        text(ratio(plain, adaptive)),
+        text(ratio(best, adaptive)),
+        text(ratio(best, settings.get("profile"))),
+        promise(kernel, build, settings, best),
+    ]
+
+
+def table_of(results: dict[str, dict]) -> str:
+    """The table of all results, and under it where they come from."""
+    lines = ["| " + " | ".join(HEAD) + " |", "| --- | --- " + "| ---: " * (len(HEAD) - 3) + "| --- |"]
+    order = [f"{kernel}/{build}" for kernel in KERNELS for build in BUILDS + MORE_BUILDS]
+    known = [name for name in order if name in results]
+    lines += ["| " + " | ".join(row_of(name, results[name])) + " |" for name in known]
+    hosts = {(one["host"]["cpu"], one["host"]["cpus"]) for one in results.values()}
+    rounds = sorted({one["rounds"] for one in results.values()})
+    noisy = [name for name in known if not results[name]["host"]["quiet"]]
+    lines += [
+        "",
+        "On "
+        + " and ".join(f"{cpu}, {cpus} CPUs" for cpu, cpus in sorted(hosts))
+        + f"; rounds in turn: {' or '.join(map(str, rounds))}; 95 % intervals."
+        + (f" The machine was not quiet for: {', '.join(noisy)}." if noisy else ""),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_readme(table: str) -> None:
+    """Replaces what is between the markers."""
+    whole = README.read_text(encoding="utf-8")
+    begin, end = (whole.find(marker) for marker in MARKERS)
+    if begin < 0 or end < begin:
+        sys.exit(f"README.md has no {MARKERS[0]} ... {MARKERS[1]}")
+    begin += len(MARKERS[0])
+    README.write_text(f"{whole[:begin]}\n{table}{whole[end:]}", encoding="utf-8")
+
+
+def main() -> int:
+    """Measures unless told not to, then makes the table of all results there are."""
+    options = parse_arguments()
+    good = options.table or measure_all(options)
+    results = read_results(options.results)
+    if not results:
+        sys.exit(f"there are no results in {options.results}")
+    table = table_of(results)
+    print("\n" + table, end="")
+    if options.write:
+        write_readme(table)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
