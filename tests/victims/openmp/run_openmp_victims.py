@@ -268,6 +268,12 @@ class Resolver(Case):
                             "again", "0", "bare", "set", "2", "bare", "again", "1", "bare", "runtimes"],
                            "team 4\nteam 3\nteam 4\nteam 2\nteam 3\n2 runtimes\n")
 
+    def test_a_global_one_that_came_before_the_first_call(self) -> None:
+        # Bound when it is called, to what there is by then; or when it was loaded, to its own.
+        for how, team in (("lazy", 3), ("local", 4)):
+            self.loads([how, library("plugin", "gcc"), "global", library("plugin", "gcX"), "team", "3", "again", "0",
+                        "team", "0"], f"told 3 team 3\ntold {team} team {team}\n")
+
     def test_hooked_names_only_before_a_global_one_came(self) -> None:
         # It was bound when it was loaded, to what it had then.
         for one, other in (("gcc", "gcX"), ("gcX", "gcc")):
