@@ -22,13 +22,14 @@ enum class RuntimeKind : std::uint8_t {
 enum RegionFact : std::uint32_t {
     kAskedThread = 1U << 0,  ///< a thread inside asked for its number (omp_get_thread_num, also of ancestors)
     kAskedTeam = 1U << 1,    ///< ... for the size of the team (omp_get_num_threads, omp_get_team_size)
-    kAskedMaximum = 1U << 2,    ///< ... for the maximum or the number of processors, inside
-    kAskedParallel = 1U << 3,   ///< ... whether it runs in parallel (omp_in_parallel, levels): a team of 1
-                                ///< does not
-    kNamedSize = 1U << 4,       ///< a size of 2 or more was named, by a clause or by a push before the fork
-    kNamedOne = 1U << 5,        ///< the size 1 was named: gcc's `if` clause when false
-    kInside = 1U << 6,          ///< it began inside another region
-    kHolds = 1U << 7,           ///< another region began inside it: at width 1 that one would become wide
+    kAskedMaximum = 1U << 2,   ///< ... for the maximum or the number of processors, inside
+    kAskedParallel = 1U << 3,  ///< ... whether it runs in parallel (omp_in_parallel, levels): a team of 1
+                               ///< does not
+    kNamedSize = 1U << 4,      ///< a size of 2 or more was named, by a clause or by a push before the fork
+    kNamedOne = 1U << 5,  ///< the size 1 was named: gcc's `if` clause when false. Such a call is forwarded
+                          ///< untouched and counts for nothing, the others may be resized
+    kInside = 1U << 6,    ///< it began inside another region
+    kHolds = 1U << 7,     ///< another region began inside it: at width 1 that one would become wide
     kKeepsPerThread = 1U << 8,  ///< threadprivate data was used (__kmpc_threadprivate_cached)
     // How the runtime hands out its loops. gcc inlines the static schedule and asks instead.
     kLoopStatic = 1U << 9,  ///< __kmpc_for_static_init, GOMP_loop_static_start
