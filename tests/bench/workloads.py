@@ -31,10 +31,8 @@ WORKLOADS = ("lstm", "resnet", "inception", "transformer", "gru", "dcgan", "mixe
 GRID = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (2, 4))  # threads within an op, ops
 WIDE = 16, 16  # what a program asks for that was written for a larger machine
 WIDE_WORKLOADS = ("lstm", "resnet")
-# Where the other points were seen to be far from the best, and a round of mixed
-# takes long: only the points at which one of its two models is best.
-SHORT_GRID = ((1, 1), (1, 2), (2, 2))
-GRIDS = {"transformer": SHORT_GRID} | dict.fromkeys(("gru", "dcgan", "mixed"), ((1, 2), (2, 2)))
+# A round of mixed takes long: only the points at which one of its two models is best.
+GRIDS = {"mixed": ((1, 2), (2, 2))}
 # Seconds under corun before the first round: as long as a decision may take.
 WARM = {"mixed": 120, "inception": 150}
 # A slot holds at least one whole phase of each of the two models (4 s each).
