@@ -43,9 +43,9 @@ struct OptionRow {
     X(cpus, integer, "0", "0..4096", stable,                                                                 \
       "upper limit of CPUs to use; 0: affinity mask and cgroup quota")                                       \
     X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
-    X(openmp, choice, "safe", "off|safe", stable,                                                            \
-      "OpenMP programs. off: forward every call; safe: cap the number of threads that the environment or "   \
-      "the machine sets at the budget, before the first region; count regions, resize none")                 \
+    X(openmp, choice, "safe", "off|safe", experimental,                                                      \
+      "builds with -Dopenmp=true only. off: forward every call; safe: cap the number of threads that the "   \
+      "environment or the machine sets at the budget, before the first region; count regions, resize none")  \
     X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \

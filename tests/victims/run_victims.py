@@ -809,12 +809,12 @@ class Exports(Case):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def test_exports(self) -> None:
+        defined = {line.split()[-1] for line in self.tool("nm", "-D", "--defined-only", str(LIBRARY)).splitlines()}
         wanted = set()
-        for name in ("tensorflow", "gomp", "kmp"):
+        for name in ("tensorflow", "gomp", "kmp") if "GOMP_parallel" in defined else ("tensorflow",):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))
-        defined = {line.split()[-1] for line in self.tool("nm", "-D", "--defined-only", str(LIBRARY)).splitlines()}
         self.assertEqual(defined, wanted)
 
     def test_needed(self) -> None:
