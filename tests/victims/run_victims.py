@@ -227,8 +227,11 @@ class Beside(Case):
     @needs_cpus
     def test_long_ops(self) -> None:
         for settings in (NARROW, {"CORUN_MODE": "observe"}):
-            report = self.expect([program("beside"), "7"], DONE, settings).report
-            [long_op] = [op for op in report["ops"] if op["name"] == "Long"]
+            outcome = run([program("beside"), "7"], settings, report=True)
+            if outcome.code == 77:
+                self.skipTest("the machine is too busy to tell")
+            self.assertEqual((outcome.out, outcome.err, outcome.code), (DONE, "", 0))
+            [long_op] = [op for op in outcome.report["ops"] if op["name"] == "Long"]
             solo = sum(width["samples"] for width in long_op["widths"])  # at most 15 are kept
             self.assertLess(solo, 6, settings)
 
