@@ -4,6 +4,12 @@
 // without destructors, so that pthread_exit and longjmp of the program pass through.
 #include "shim/openmp.h"
 
+namespace corun {
+bool openmp_hooked() noexcept {
+    return true;
+}
+}  // namespace corun
+
 namespace corun::gomp {
 extern "C" {
 #define X(id, symbol, result, parameters) \

@@ -28,6 +28,9 @@ struct OpenMpThread {
 };
 extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_model("initial-exec")));
 
+/// Whether the hooks are in this library: they are unfinished. Null where they are not.
+[[gnu::weak]] bool openmp_hooked() noexcept;
+
 /// `unseen` until the options are read.
 enum class OpenMpState : std::uint8_t { unseen, active, off };
 extern constinit std::atomic<OpenMpState> openmp_state;

@@ -155,6 +155,13 @@ void process_start() noexcept {
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
+    const bool openmp_wanted =
+        options.set[static_cast<std::size_t>(OptionId::openmp)] ||
+        (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
+    if (openmp_hooked == nullptr && openmp_wanted)
+        warn(
+            "this libcorun.so is built without OpenMP hooks, which are unfinished; meson setup -Dopenmp=true "
+            "adds them");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
     report_wanted.store(true, std::memory_order_relaxed);
