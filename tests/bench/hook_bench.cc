@@ -9,7 +9,6 @@
 // process, so each row is a process of its own: the program starts itself again for each.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 
 #include "shim/core.h"
 #include "shim/state.h"
+#include "tests/bench/each_setting.h"
 #include "tests/victims/fake_tensorflow/fake_tensorflow.h"
 
 namespace {
@@ -205,25 +205,11 @@ int run_here(int argc, char** argv) {
     return ran > 0 ? 0 : 1;
 }
 
-// A process for each setting: the options are read when it starts.
 int run_all(char** argv) {
-    int failed = 0;
-    for (const Setting& one : kSettings) {
-        std::printf("--- %s: %s\n", one.name, one.says);
-        std::fflush(stdout);
-        const pid_t child = fork();
-        if (child == 0) {
-            setenv("HOOK_BENCH_SETTING", one.name, 1);
-            setenv("CORUN_MODE", one.mode, 1);
-            setenv("CORUN_POLICY", one.policy, 1);
-            execv("/proc/self/exe", argv);
-            _exit(127);
-        }
-        int status = 0;
-        waitpid(child, &status, 0);
-        if (status != 0) ++failed;
-    }
-    return failed == 0 ? 0 : 1;
+    return corun::run_each(kSettings, "HOOK_BENCH_SETTING", argv, [](const Setting& one) {
+        setenv("CORUN_MODE", one.mode, 1);
+        setenv("CORUN_POLICY", one.policy, 1);
+    });
 }
 
 }  // namespace

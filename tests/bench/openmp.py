@@ -9,10 +9,10 @@
 
 Each is one `corun compare --alternate`: every setting's program is started once and is
 stopped while the others run. Settings: plain, OMP_NUM_THREADS=1, 2, 4 ... CPUs, under
-corun, under corun with CORUN_OPENMP=adaptive (if this corun has that option), and for
+corun, under corun with CORUN_OPENMP=adaptive (if this corun knows that), and for
 gcc's static schedule under corun with the profile of earlier runs. What comes of it is
-kept in tests/bench/results/openmp.json. Ratios are geometric means over the rounds with
-95 % intervals; above 1 the second is the faster. A last column says whether what is
+kept in tests/bench/results/openmp.json. Times are medians, ratios as in workloads.py;
+above 1 the second is the faster. A last column says whether what is
 promised of the kernel holds.
 """
 
@@ -21,16 +21,16 @@ import fnmatch
 import json
 import math
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tables import SETTLED, Ratio, origin, ratio_of, text, write_readme
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results/openmp.json"
-README = ROOT / "README.md"
 MARKERS = "<!-- openmp -->", "<!-- /openmp -->"
 
 KERNELS = ("parallel", "stencil", "sparse", "reduction", "irregular", "tiny", "mixed")
@@ -39,12 +39,8 @@ MORE_BUILDS = ("gcc-guided", "gcc-runtime", "clang-guided", "clang-runtime")
 FIXED = "threads {}"  # name of a setting
 FOREVER = 1e6  # seconds: the comparison ends the programs
 TEACHING_RUNS = 3  # before the comparison: as many widths as there are on 2 CPUs, and one more
-SETTLED = (0, 3, 4)  # exit codes of a comparison that ran to its end
 HEAD = ("kernel", "build", "plain, µs/step", "best fixed", "plain / best", "plain / corun",
         "plain / adaptive", "best / adaptive", "best / profile", "promise")  # fmt: skip
-# Student's t for 95 % by degrees of freedom; beyond them nearly the normal 1.96.
-STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-           2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)  # fmt: skip
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -89,10 +85,11 @@ def fixed_widths() -> list[int]:
     return [2**i for i in range(cpus.bit_length()) if 2**i < cpus] + [cpus]
 
 
-def has_option(corun: Path, name: str) -> bool:
-    """Whether this corun knows the option."""
+def accepts(corun: Path, name: str, value: str) -> bool:
+    """Whether this corun knows the option and the value."""
     told = subprocess.run([corun, "options", "--json"], capture_output=True, text=True, check=True)
-    return any(option["name"] == name for option in json.loads(told.stdout))
+    known = {option["name"]: option["range"].split("|") for option in json.loads(told.stdout)}
+    return value in known.get(name, ())
 
 
 def further_settings(build: str, adaptive: bool, profile: Path) -> list[str]:
@@ -155,9 +152,9 @@ def read_results(path: Path) -> dict[str, dict]:
 
 def measure_all(options: argparse.Namespace) -> bool:
     """Measures in turn, keeps each as soon as it is there; whether all ran to their end."""
-    options.adaptive = has_option(options.corun, "CORUN_OPENMP")
+    options.adaptive = accepts(options.corun, "CORUN_OPENMP", "adaptive")
     if not options.adaptive:
-        print("this corun has no CORUN_OPENMP: nothing is measured under adaptive", file=sys.stderr)
+        print("this corun has no CORUN_OPENMP=adaptive: nothing is measured under adaptive", file=sys.stderr)
     there = [name for name in options.chosen if program_of(name, options).exists()]
     for name in options.chosen:
         if name not in there:
@@ -185,22 +182,9 @@ def program_of(name: str, options: argparse.Namespace) -> Path:
     return options.programs / f"openmp-{name.split('/')[1]}"
 
 
-def ratio(first: dict | None, second: dict | None) -> tuple[float, float, float] | None:
-    """Geometric mean of first / second over the rounds, and its 95 % interval."""
-    if first is None or second is None:
-        return None
-    logs = [math.log(a / b) for a, b in zip(first["values"], second["values"]) if a and b]
-    if len(logs) < 2:
-        return None
-    mean = statistics.fmean(logs)
-    t = STUDENT[len(logs) - 2] if len(logs) - 2 < len(STUDENT) else 1.96
-    off = t * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - off), math.exp(mean + off)
-
-
-def text(value: tuple[float, float, float] | None) -> str:
-    """A ratio with its interval, or a dash."""
-    return "–" if value is None else f"{value[0]:.3f} ({value[1]:.3f}–{value[2]:.3f})"
+def ratio(slow: dict | None, fast: dict | None) -> Ratio | None:
+    """None where one of the two was not measured."""
+    return None if slow is None or fast is None else ratio_of(slow, fast)
 
 
 def promise(kernel: str, build: str, settings: dict[str, dict], best: dict) -> str:
@@ -216,8 +200,10 @@ def promise(kernel: str, build: str, settings: dict[str, dict], best: dict) -> s
     if any(found is None for found, _ in checks):
         return "–"
     if all(found[0] >= least for found, least in checks):
-        return "held" if all(found[1] >= least for found, least in checks) else "held, not surely"
-    return "MISSED" if any(found[2] < least for found, least in checks) else "missed, not surely"
+        sure = all((found[1] or 0.0) >= least for found, least in checks)
+        return "held" if sure else "held, not surely"
+    sure = any((found[2] or math.inf) < least for found, least in checks)
+    return "MISSED" if sure else "missed, not surely"
 
 
 def row_of(name: str, result: dict) -> list[str]:
@@ -225,12 +211,12 @@ def row_of(name: str, result: dict) -> list[str]:
     kernel, build = name.split("/")
     settings = {one["name"]: one for one in result["settings"]}
     points = [one for one in settings.values() if one["name"].startswith(FIXED.format(""))]
-    best = min(points, key=lambda one: one["mean"]["value"] or math.inf)
+    best = min(points, key=lambda one: one["median"] or math.inf)
     plain, adaptive = settings["plain"], settings.get("adaptive")
     return [
         kernel,
         build,
-        f"{plain['mean']['value']:.1f}",
+        f"{plain['median']:.1f}",
         best["name"].removeprefix(FIXED.format("")),
         text(ratio(plain, best)),
         text(ratio(plain, settings["corun"])),
@@ -247,27 +233,8 @@ def table_of(results: dict[str, dict]) -> str:
     order = [f"{kernel}/{build}" for kernel in KERNELS for build in BUILDS + MORE_BUILDS]
     known = [name for name in order if name in results]
     lines += ["| " + " | ".join(row_of(name, results[name])) + " |" for name in known]
-    hosts = {(one["host"]["cpu"], one["host"]["cpus"]) for one in results.values()}
-    rounds = sorted({one["rounds"] for one in results.values()})
-    noisy = [name for name in known if not results[name]["host"]["quiet"]]
-    lines += [
-        "",
-        "On "
-        + " and ".join(f"{cpu}, {cpus} CPUs" for cpu, cpus in sorted(hosts))
-        + f"; rounds in turn: {' or '.join(map(str, rounds))}; 95 % intervals."
-        + (f" The machine was not quiet for: {', '.join(noisy)}." if noisy else ""),
-    ]
+    lines += origin((name, results[name]) for name in known)
     return "\n".join(lines) + "\n"
-
-
-def write_readme(table: str) -> None:
-    """Replaces what is between the markers."""
-    whole = README.read_text(encoding="utf-8")
-    begin, end = (whole.find(marker) for marker in MARKERS)
-    if begin < 0 or end < begin:
-        sys.exit(f"README.md has no {MARKERS[0]} ... {MARKERS[1]}")
-    begin += len(MARKERS[0])
-    README.write_text(f"{whole[:begin]}\n{table}{whole[end:]}", encoding="utf-8")
 
 
 def main() -> int:
@@ -280,7 +247,7 @@ def main() -> int:
     table = table_of(results)
     print("\n" + table, end="")
     if options.write:
-        write_readme(table)
+        write_readme(table, *MARKERS)
     return 0 if good else 1
 
 

@@ -6,7 +6,6 @@
 // The program starts itself again for each setting: the options are read once in a process.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "shim/openmp.h"
+#include "tests/bench/each_setting.h"
 #include "tests/bench/openmp_caller.h"
 
 namespace {
@@ -160,24 +160,11 @@ int run_here(int argc, char** argv) {
 }
 
 int run_all(char** argv) {
-    int failed = 0;
-    for (const Setting& one : kSettings) {
-        std::printf("--- %s: %s\n", one.name, one.says);
-        std::fflush(stdout);
-        const pid_t child = fork();
-        if (child == 0) {
-            setenv("OPENMP_BENCH_SETTING", one.name, 1);
-            setenv("CORUN_MODE", one.mode, 1);
-            setenv("CORUN_OPENMP", one.openmp, 1);
-            setenv("OMP_NUM_THREADS", "1", 1);
-            execv("/proc/self/exe", argv);
-            _exit(127);
-        }
-        int status = 0;
-        waitpid(child, &status, 0);
-        if (status != 0) ++failed;
-    }
-    return failed == 0 ? 0 : 1;
+    return corun::run_each(kSettings, "OPENMP_BENCH_SETTING", argv, [](const Setting& one) {
+        setenv("CORUN_MODE", one.mode, 1);
+        setenv("CORUN_OPENMP", one.openmp, 1);
+        setenv("OMP_NUM_THREADS", "1", 1);
+    });
 }
 
 }  // namespace

@@ -16,15 +16,15 @@ a round in which the machine did something else. Above 1 the second setting is f
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tables import SETTLED, origin, ratio_of, text, write_readme
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results"
-README = ROOT / "README.md"
 MARKERS = "<!-- measured -->", "<!-- /measured -->"
 
 WORKLOADS = ("lstm", "resnet", "inception", "transformer", "gru", "dcgan", "mixed")
@@ -38,7 +38,6 @@ WARM = {"mixed": 120, "inception": 150}
 # A slot holds at least one whole phase of each of the two models (4 s each).
 SLOT = {"mixed": 16}
 WARM_PLAIN = 9  # until the steps are steady, import and tracing included
-SETTLED = (0, 3, 4)  # exit codes of a comparison that ran to its end
 
 HEAD = (
     "workload",
@@ -172,44 +171,6 @@ def number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def pairs_left_out(pairs: int, error: float = 0.05) -> int:
-    """How many of the sorted Walsh averages lie below an interval of that error.
-
-    Hollander and Wolfe, Nonparametric Statistical Methods, 3.3. Below 0: too few pairs.
-    """
-    ways = [1]  # to reach each sum with the ranks so far
-    for rank in range(1, pairs + 1):
-        longer = ways + [0] * rank
-        for total, count in enumerate(ways):
-            longer[total + rank] += count
-        ways = longer
-    left_out, chance = -1, 0.0
-    for count in ways:
-        chance += count / 2**pairs
-        if chance > error / 2:
-            return left_out
-        left_out += 1
-    return left_out
-
-
-def ratio_of(slow: dict, fast: dict) -> tuple[float, float | None, float | None]:
-    """How many times as fast the second setting is: estimate, lower and upper limit."""
-    logs = [math.log(a / b) for a, b in zip(slow["values"], fast["values"], strict=True)]
-    walsh = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
-    middle = (walsh[len(walsh) // 2] + walsh[(len(walsh) - 1) // 2]) / 2
-    left_out = pairs_left_out(len(logs))
-    if left_out < 0:
-        return math.exp(middle), None, None
-    low, high = walsh[left_out], walsh[-1 - left_out]
-    return math.exp(middle), math.exp(low), math.exp(high)
-
-
-def ratio(slow: dict, fast: dict) -> str:
-    """That with its interval."""
-    value, low, high = ratio_of(slow, fast)
-    return number(value) if low is None else f"{value:.3f} ({low:.3f}–{high:.3f})"
-
-
 def row_of(name: str, result: dict) -> list[str]:
     """One workload's row of the table."""
     settings = {one["name"]: one for one in result["settings"]}
@@ -225,14 +186,14 @@ def row_of(name: str, result: dict) -> list[str]:
         name,
         number(median, 2),
         number(corun["median"], 2),
-        ratio(plain, corun),
+        text(ratio_of(plain, corun)),
         best["name"].removeprefix("grid "),
-        ratio(plain, best),
-        ratio(best, corun),
+        text(ratio_of(plain, best)),
+        text(ratio_of(best, corun)),
         "–" if decided is None else f"{decided:.0f} s",
         status.get("arm") or "–",
         number(median / first if first else None),
-        ratio(plain, wide) if wide else "–",
+        text(ratio_of(plain, wide)) if wide else "–",
     ]
 
 
@@ -242,27 +203,8 @@ def table_of(results: dict[str, dict]) -> str:
     lines += [
         "| " + " | ".join(row_of(name, one)) + " |" for name, one in results.items()
     ]
-    hosts = {(one["host"]["cpu"], one["host"]["cpus"]) for one in results.values()}
-    rounds = sorted({one["rounds"] for one in results.values()})
-    noisy = [name for name, one in results.items() if not one["host"]["quiet"]]
-    lines += [
-        "",
-        "On "
-        + " and ".join(f"{cpu}, {cpus} CPUs" for cpu, cpus in sorted(hosts))
-        + f"; rounds in turn: {' or '.join(map(str, rounds))}; 95 % intervals."
-        + (f" The machine was not quiet for: {', '.join(noisy)}." if noisy else ""),
-    ]
+    lines += origin(results.items())
     return "\n".join(lines) + "\n"
-
-
-def write_readme(table: str) -> None:
-    """Replaces what is between the markers."""
-    text = README.read_text(encoding="utf-8")
-    begin, end = (text.find(marker) for marker in MARKERS)
-    if begin < 0 or end < begin:
-        sys.exit(f"README.md has no {MARKERS[0]} ... {MARKERS[1]}")
-    begin += len(MARKERS[0])
-    README.write_text(f"{text[:begin]}\n{table}{text[end:]}", encoding="utf-8")
 
 
 def main() -> int:
@@ -279,7 +221,7 @@ def main() -> int:
     table = table_of(results)
     print("\n" + table, end="")
     if options.write:
-        write_readme(table)
+        write_readme(table, *MARKERS)
     return 0 if good else 1
 
 
