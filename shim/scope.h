@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wall between the hooks and the rest. This header and one hook file (tensorflow.cc) are enough to add a
-// runtime.
+// The wall between hooks and the rest. This and one hook file (tensorflow.cc) are enough to add a runtime.
 #pragma once
 
 #include <cstdint>
@@ -25,41 +24,34 @@ struct SourceTable {
     void (*describe)(const void* identity, const void* call, OpText& text);  ///< may allocate, may be slow
     int (*lever_get)();  ///< the width that the runtime holds for this thread now
     void (*lever_set)(int);
-    int* (
-        *lever_place)();  ///< optional: where that width is kept for the calling thread, as long as it lives
+    int* (*lever_place)();  ///< optional: where it is kept for this thread, as long as the thread lives
 };
 
-/// Lives in the hook's frame; its address tells the frame.
-struct Scope {
+struct Scope {            // lives in the hook's frame; its address tells the frame
     std::uint32_t depth;  ///< 0: not recorded
 };
 
 bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
-/// Makes a source active. Returns false when that is not possible.
-bool source_activate(Source source, const SourceTable& table) noexcept;
+bool source_activate(Source source, const SourceTable& table) noexcept;  ///< false: not possible
 /// For report and log. `state`: active, refused (said once on stderr).
-void source_tell(Source source, const char* name, const char* state, const char* version,
+void source_tell(Source, const char* name, const char* state, const char* version,
                  const char* reason) noexcept;
 void source_runtime(const char* object_path) noexcept;  ///< its build is part of the profile's identity
 
 /// Before the program's own call. `identity` and `shape` name the op (kernel, hash of its input shapes),
 /// `call` is handed to describe(). Decides the width and pulls the told lever. Never blocks, keeps errno.
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape,
-              const void* call) noexcept;
+void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call) noexcept;
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
 /// Drops them too: for hooks of what asks for a width or sets one. `frame` is the hook's own.
 void scopes_left(const void* frame = __builtin_frame_address(0)) noexcept;
 /// The width in force on this thread for a runtime that asks; 0: the program's own number.
 int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
-/// The same for a runtime that keeps what it has built for one width. 0 too where it would be too much to
-/// keep.
+/// The same for a runtime that keeps what it has built for a width. 0 too where that would be too much.
 int width_kept(const void* frame = __builtin_frame_address(0)) noexcept;
 
-/// A reversible lever was seen to be reached: once, for the report. `lever` is a literal.
-void lever_reached(Source source, const char* lever) noexcept;
-
+void lever_reached(Source source, const char* lever) noexcept;  ///< once, for the report; `lever`: a literal
 void op_async(Source source) noexcept;               ///< an asynchronous op was forwarded: counted only
 void identity_freed(const void* identity) noexcept;  ///< its address may come back for another op
 int pool_limit() noexcept;                           ///< CPUs that a compute pool may have; 0: no limit

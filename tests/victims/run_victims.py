@@ -211,6 +211,21 @@ class Asked(Case):
         self.assertEqual(outcome.code, 0, outcome.out)
 
 
+class LateThread(Case):
+    """The width of a thread is its own."""
+
+    def text(self, inside: int) -> str:
+        return f"a late thread: outside {UNLIMITED}, inside {inside}\n{DONE}"
+
+    def test_unchanged(self) -> None:
+        self.expect([program("late_thread")], self.text(UNLIMITED), preload=False)
+        self.expect([program("late_thread")], self.text(UNLIMITED), {"CORUN_MODE": "observe"})
+
+    @needs_cpus
+    def test_narrow(self) -> None:
+        self.expect([program("late_thread")], self.text(1), NARROW)
+
+
 class Primitives(Case):
     """What a runtime has built for a width is used at that width."""
 
@@ -496,6 +511,11 @@ class OptionsGroup(Case):
         self.warned({"CORUN_POLICY": "uniform-"}, "CORUN_POLICY")
         self.warned({"CORUN_POLICY": "x" * 5000}, "CORUN_POLICY")
         self.warned({"CORUN_REPORT": "/" + "x" * 5000}, "CORUN_REPORT")
+
+    def test_without_effect(self) -> None:
+        if "openmp" not in LIBRARY.name:
+            self.warned({"CORUN_OPENMP": "safe"}, "built without OpenMP hooks.*-Dopenmp=true")
+            self.warned({"CORUN_HOOKS": "tensorflow,openmp"}, "built without OpenMP hooks")
 
     def test_unknown_name(self) -> None:
         self.warned({"CORUN_MODUS": "tune"}, "CORUN_MODUS is not an option.*did you mean CORUN_MODE")
@@ -828,7 +848,7 @@ class Exports(Case):
 
 
 GROUPS = {
-    "unwind": Unwind, "width": Width, "asked": Asked, "beside": Beside, "primitives": Primitives, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
+    "unwind": Unwind, "width": Width, "asked": Asked, "beside": Beside, "late-thread": LateThread, "primitives": Primitives, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
     "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
     "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "interrupted": Interrupted, "fork": Fork,
     "fork-stress": ForkStress, "control": Control, "exports": Exports,
