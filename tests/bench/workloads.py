@@ -16,6 +16,7 @@ a round in which the machine did something else. Above 1 the second setting is f
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -66,7 +67,7 @@ def parse_arguments() -> argparse.Namespace:
         "--warm",
         type=float,
         metavar="SECONDS",
-        help="under corun before the first round [60; mixed: 120, inception: 90]",
+        help="under corun before the first round [60; mixed: 120, inception: 150]",
     )
     parser.add_argument(
         "--warm-plain", type=float, default=WARM_PLAIN, metavar="SECONDS"
@@ -74,6 +75,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--corun", default="build/tools/corun", metavar="COMMAND")
     parser.add_argument("--python", default="build/venv/bin/python", metavar="COMMAND")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER")
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="join the rounds to those that there are: another start of each program",
+    )
     parser.add_argument(
         "--table", action="store_true", help="measure nothing, show what there is"
     )
@@ -146,8 +152,34 @@ def measure(name: str, options: argparse.Namespace) -> bool:
     if code not in SETTLED:
         print(f"{name}: the comparison stopped (exit code {code})", file=sys.stderr)
         return False
-    unfinished.replace(options.results / f"{name}.json")
+    kept = options.results / f"{name}.json"
+    if options.add and kept.exists():
+        join(kept, unfinished)
+    unfinished.replace(kept)
     return True
+
+
+def join(before: Path, after: Path) -> None:
+    """Puts the rounds of an earlier comparison of the same settings before those of a later one: a program
+    that is started once has one layout in memory, which is worth some percent."""
+    old = json.loads(before.read_text(encoding="utf-8"))
+    new = json.loads(after.read_text(encoding="utf-8"))
+    earlier = {one["name"]: one for one in old["settings"]}
+    if old["command"] != new["command"] or set(earlier) != {
+        one["name"] for one in new["settings"]
+    }:
+        sys.exit(f"{before} is of another comparison: measure without --add")
+    for one in new["settings"]:
+        first = earlier[one["name"]]
+        for key in ("values", "wall_seconds", "cpu_seconds", "max_rss_bytes"):
+            one[key] = first[key] + one[key]
+        one["median"] = statistics.median(one["values"])
+        # Of all rounds the table makes its own.
+        for key in ("mean", "ratio_to_plain", "ratio_to_corun"):
+            one.pop(key, None)
+    new["rounds"] = old["rounds"] + new["rounds"]
+    new["starts"] = old.get("starts", 1) + 1
+    after.write_text(json.dumps(new, indent=2) + "\n", encoding="utf-8")
 
 
 def measure_all(options: argparse.Namespace) -> bool:
