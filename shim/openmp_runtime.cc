@@ -119,68 +119,69 @@ void look_and_tell(const LoadedObject& object) {
 // --- all objects
 // ---------------------------------------------------------------------------------------------------------
 
-struct Objects {
-    std::array<LoadedObject, 1024> all;
-    std::size_t count;
+LoadedObject object_of(const dl_phdr_info& info) {
+    LoadedObject object{nullptr, info.dlpi_addr, 0, 0, info.dlpi_name};
+    for (int i = 0; i < info.dlpi_phnum; ++i)
+        if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
+            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    return object;
+}
+
+struct Search {
+    const char* path;
+    LoadedObject first;  ///< the first runtime; at the start the order of loading is that of the search
+    bool is_first;       ///< it is the one that is asked for
+    bool is_there;
 };
 
-int collect(dl_phdr_info* info, std::size_t, void* argument) {
-    auto& objects = *static_cast<Objects*>(argument);
-    LoadedObject object{nullptr, info->dlpi_addr, 0, 0, info->dlpi_name};
-    for (int i = 0; i < info->dlpi_phnum; ++i)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    if (object.dynamic != nullptr && objects.count < objects.all.size())
-        objects.all[objects.count++] = object;
+int search_runtime(dl_phdr_info* info, std::size_t, void* argument) {
+    auto& search = *static_cast<Search*>(argument);
+    const LoadedObject object = object_of(*info);
+    if (object.dynamic == nullptr || is_our_own(object) || !is_runtime(object)) return 0;
+    const bool is_it = is_named_file(object, search.path);
+    if (search.first.dynamic == nullptr) search.first = object, search.is_first = is_it;
+    search.is_there = search.is_there || is_it;
     return 0;
 }
 
-// Too large for the stack of a thread; used at the start and at the end of the process.
-constinit Objects objects{};
-
-void collect_objects() {
-    objects.count = 0;
-    dl_iterate_phdr(collect, &objects);
+int look_at_new(dl_phdr_info* info, std::size_t, void*) {
+    const LoadedObject object = object_of(*info);
+    if (object.dynamic != nullptr && to_be_looked_at(object)) look_and_tell(object);
+    return 0;
 }
 
-// At the start the order of loading is that of the loader's search.
-const LoadedObject* first_runtime() {
-    for (std::size_t i = 0; i < objects.count; ++i)
-        if (!is_our_own(objects.all[i]) && is_runtime(objects.all[i])) return &objects.all[i];
-    return nullptr;
+// For a lazy name may have been bound since.
+int look_again(dl_phdr_info* info, std::size_t, void*) {
+    const LoadedObject object = object_of(*info);
+    if (object.dynamic != nullptr) look_and_tell(object);
+    return 0;
 }
 
-void say_without_effect(const char* path, const LoadedObject* first) {
+void say_without_effect(const Search& search) {
     char sentence[900];
-    const bool before = first != nullptr && [&] {
-        for (std::size_t i = 0; i < objects.count; ++i)
-            if (is_named_file(objects.all[i], path)) return true;
-        return false;
-    }();
-    if (before)
+    if (search.is_there)
         std::snprintf(sentence, sizeof sentence, "CORUN_OPENMP_RUNTIME=%s has no effect: %s comes before it",
-                      path, first->name);
+                      search.path, search.first.name);
     else
         std::snprintf(
             sentence, sizeof sentence,
             "CORUN_OPENMP_RUNTIME=%s has no effect: it is not preloaded, and nothing can bring it in "
             "now. Start the program with corun run, or name it in LD_PRELOAD behind libcorun.so",
-            path);
+            search.path);
     message(Level::warning, sentence);
     unsetenv("CORUN_OPENMP_RUNTIME");  // the children would say the same again
 }
 
 void start(const char* path) {
-    collect_objects();
-    const LoadedObject* const first = first_runtime();
-    if (first == nullptr || !is_named_file(*first, path)) return say_without_effect(path, first);
-    runtime = *first;
+    Search search{path, {}, false, false};
+    dl_iterate_phdr(search_runtime, &search);
+    if (!search.is_first) return say_without_effect(search);
+    runtime = search.first;
     in_force.store(true, std::memory_order_release);
     char effect[200];
     std::snprintf(effect, sizeof effect, "%s under every object", file_name(runtime));
     lever_in_force("another OpenMP runtime", effect, "CORUN_OPENMP_RUNTIME");
-    for (std::size_t i = 0; i < objects.count; ++i)
-        if (to_be_looked_at(objects.all[i])) look_and_tell(objects.all[i]);
+    dl_iterate_phdr(look_at_new, nullptr);
 }
 
 }  // namespace
@@ -203,8 +204,7 @@ void openmp_runtime_met(const void* body) noexcept {
 void openmp_runtime_end() noexcept {
     if (!in_force.load(std::memory_order_acquire)) return;
     const Undisturbed quiet;
-    collect_objects();
-    for (std::size_t i = 0; i < objects.count; ++i) look_and_tell(objects.all[i]);
+    dl_iterate_phdr(look_again, nullptr);
 }
 
 }  // namespace corun
