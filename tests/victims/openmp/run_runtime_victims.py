@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """CORUN_OPENMP_RUNTIME: programs of gcc's that run under LLVM's OpenMP runtime, and those that are kept from it.
 
-    run_runtime_victims.py CORUN LIBCORUN VICTIM_DIR LIBOMP [GROUP...]
+    run_runtime_victims.py CORUN LIBCORUN VICTIM_DIR [GROUP...]
+
+The runtime is the one that the programs by clang have.
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -28,6 +31,15 @@ KINDS = {
     "teams": "makes another number of teams",
 }
 LACKS = {"target": "GOMP_target_ext", "allocator": "omp_alloc@OMP_5.0.1"}
+
+
+def find_libomp() -> str:
+    """The file that the loader takes for a program of clang's."""
+    listed = plain([program("widths", "clang")], {"LD_TRACE_LOADED_OBJECTS": "1"}).out
+    found = re.search(r"libi?omp\S* => (/\S+)", listed)
+    if found is None:
+        sys.exit(f"the runtime of clang's programs is not to be found: {listed}")
+    return os.path.realpath(found[1])
 
 
 def plain(command: list[str], settings: dict[str, str] | None = None) -> Outcome:
@@ -259,14 +271,15 @@ GROUPS = {"runs": Runs, "objects": Objects, "refused": Refused, "preload": Prelo
 def main() -> None:
     """Runs the groups named, or all."""
     global CORUN, LIBOMP
-    if len(sys.argv) < 5 or set(sys.argv[5:]) - set(GROUPS):
+    if len(sys.argv) < 4 or set(sys.argv[4:]) - set(GROUPS):
         sys.exit(f"{__doc__}\ngroups: {' '.join(GROUPS)}")
-    CORUN, LIBOMP = sys.argv[1], os.path.realpath(sys.argv[4])
+    CORUN = sys.argv[1]
     base.LIBRARY, openmp.FOLDER = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
+    LIBOMP = find_libomp()
     for name in [name for name in os.environ if name.split("_")[0] in ("OMP", "GOMP", "KMP")]:
         del os.environ[name]
     loader = unittest.defaultTestLoader
-    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in sys.argv[5:] or GROUPS)
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in sys.argv[4:] or GROUPS)
     sys.exit(not unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful())
 
 
