@@ -3,6 +3,7 @@
 // LLVM 14 and with Intel's 2025.0; tests/victims/openmp/differs.c shows them. Pure; shared with the command.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 namespace corun {
@@ -26,6 +27,16 @@ namespace corun {
     if (name.substr(0, 11) == "GOMP_target") return "does not run the region";
     if (name.substr(0, 10) == "GOMP_teams") return "makes another number of teams";
     return {};
+}
+
+/// Variables that pin threads. gcc's runtime, which is loaded as well, pins the first thread as soon as it is
+/// loaded; LLVM's starts later, takes that thread's CPU for all there are and makes teams of one thread.
+inline constexpr std::array<const char*, 3> kPinningVariables{"OMP_PROC_BIND", "OMP_PLACES",
+                                                              "GOMP_CPU_AFFINITY"};
+
+/// Whether such a variable with this value (empty: unset) pins.
+[[nodiscard]] constexpr bool pins_threads(std::string_view value) {
+    return !value.empty() && value != "false" && value != "FALSE";
 }
 
 }  // namespace corun

@@ -182,6 +182,17 @@ void start(const char* path) {
     std::snprintf(effect, sizeof effect, "%s under every object", file_name(runtime));
     lever_in_force("another OpenMP runtime", effect, "CORUN_OPENMP_RUNTIME");
     dl_iterate_phdr(look_at_new, nullptr);
+    for (const char* name : kPinningVariables) {
+        const char* const value = std::getenv(name);
+        if (value == nullptr || !pins_threads(value) || said.exchange(true)) continue;
+        char sentence[300];
+        std::snprintf(
+            sentence, sizeof sentence,
+            "CORUN_OPENMP_RUNTIME does not go with %s: gcc's runtime, which is loaded too, may pin the "
+            "first thread before it looks for CPUs, and all teams have one thread then",
+            name);
+        message(Level::warning, sentence);
+    }
 }
 
 }  // namespace

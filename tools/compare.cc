@@ -190,8 +190,8 @@ void settle_openmp_runtime(Setting& setting, const std::filesystem::path& librar
     if (environment.get("CORUN_OPENMP_RUNTIME").empty() || environment.get("CORUN_MODE") == "off") return;
     const std::string refused = add_openmp_runtime(environment, library, program.front());
     if (!refused.empty()) fmt::print(stderr, "corun compare: {}: {}\n", setting.name, refused);
-    for (const char* name : {"CORUN_OPENMP_RUNTIME", "LD_PRELOAD", "OMP_SCHEDULE"})
-        if (const std::string value = environment.get(name); !value.empty() || name[0] == 'C')
+    for (const char* name : kRuntimeVariables)
+        if (const std::string value = environment.get(name); !value.empty() || name == kRuntimeVariables[0])
             setting.variables.emplace_back(name, value);
 }
 

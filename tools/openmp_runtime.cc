@@ -72,7 +72,12 @@ std::string read_files(const fs::path& program, Environment& environment, std::v
     if (program.empty()) return "";  // cannot be executed, which is said when it is tried
     const auto elf = read_elf(program);
     if (!elf || elf->interpreter.empty()) return "";  // nothing is preloaded there
-    const auto paths = loaded_files(program, elf->interpreter, environment);
+    std::vector<fs::path> paths;
+    try {
+        paths = loaded_files(program, elf->interpreter, environment);
+    } catch (const std::exception& error) {  // no process can be made
+        return error.what();
+    }
     if (paths.empty())
         return fmt::format("{} does not tell what it would load for {}", elf->interpreter, program.string());
     for (const fs::path& path : paths) {
@@ -91,6 +96,20 @@ bool is_gcc_schedule(const std::vector<LoadedFile>& files) {
             if (!symbol.defined && symbol.name.compare(0, 7, "__kmpc_") == 0 && !is_runtime(file.elf))
                 return false;
     return true;
+}
+
+std::string pinned_by(const Environment& environment) {
+    for (const char* name : kPinningVariables)
+        if (pins_threads(environment.get(name)))
+            return fmt::format(
+                "{} is set, and gcc's runtime, which is loaded too, would pin the first thread "
+                "before it looks for CPUs",
+                name);
+    return "";
+}
+
+void set_default(Environment& environment, const char* name, const char* value) {
+    if (environment.get(name).empty()) environment.set(name, value);
 }
 
 }  // namespace
@@ -129,19 +148,21 @@ std::string refusal(const std::vector<LoadedFile>& files, const fs::path& runtim
 
 std::string add_openmp_runtime(Environment& environment, const fs::path& library,
                                const std::string& program) {
-    const fs::path runtime = environment.get(kOption);
-    if (runtime.empty()) return "";
+    if (environment.get(kOption).empty()) return "";
+    const fs::path runtime = fs::absolute(environment.get(kOption));
     std::string reason = unusable_runtime(runtime);
+    if (reason.empty()) reason = pinned_by(environment);
     Environment changed = environment;
     std::vector<LoadedFile> files;
     if (reason.empty()) {
+        changed.set(kOption, runtime.string());  // the program may change its folder
         append_preload(changed, runtime);
         reason = read_files(executed_file(resolve_program(program)), changed, files);
     }
     if (reason.empty() && !files.empty()) reason = refusal(files, runtime, library);
     if (reason.empty()) {
-        if (changed.get("OMP_SCHEDULE").empty() && is_gcc_schedule(files))
-            changed.set("OMP_SCHEDULE", "dynamic");
+        if (is_gcc_schedule(files)) set_default(changed, "OMP_SCHEDULE", "dynamic");
+        set_default(changed, "KMP_WARNINGS", "0");  // gcc's runtime says nothing of what is deprecated
         environment = changed;
         return "";
     }

@@ -4,6 +4,7 @@
 // here, before the program is started, as afterwards nothing can be taken back.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct LoadedFile {
 /// `library` is ours: it hands on what it is asked.
 [[nodiscard]] std::string refusal(const std::vector<LoadedFile>& files, const std::filesystem::path& runtime,
                                   const std::filesystem::path& library);
+
+/// What add_openmp_runtime() may set.
+inline constexpr std::array<const char*, 4> kRuntimeVariables{"CORUN_OPENMP_RUNTIME", "LD_PRELOAD",
+                                                              "OMP_SCHEDULE", "KMP_WARNINGS"};
 
 /// Preloads the runtime that CORUN_OPENMP_RUNTIME of the environment names, behind `library` and all other
 /// preloads, when the program can have it. When not, removes the option and returns the sentence that says

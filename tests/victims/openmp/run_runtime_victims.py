@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CORUN_OPENMP_RUNTIME: programs of gcc's that run under LLVM's OpenMP runtime, and those that are kept from it.
 
-    run_runtime_victims.py CORUN LIBCORUN VICTIM_DIR [GROUP...]
+    run_runtime_victims.py CORUN LIBCORUN VICTIM_DIR [--runtime FILE] [GROUP...]
 
-The runtime is the one that the programs by clang have.
+The runtime is the one that the programs by clang have, or FILE; exit code 77: that is not there.
 """
 
 import os
@@ -120,6 +120,15 @@ class Runs(Case):
         self.assertEqual(swapped(print_it, {"OMP_SCHEDULE": "guided,3"}).out, "guided,3\n")
         self.assertEqual(swapped(print_it, {"CORUN_MODE": "off"}).out, "\n")
 
+    def test_it_says_nothing_of_its_own(self) -> None:
+        self.as_plain([program("constructs"), "deprecated"])
+
+    def test_a_path_may_be_relative(self) -> None:
+        folder, name = os.path.split(LIBOMP)
+        start = [CORUN, "run", "--library", str(base.LIBRARY), "--", "sh", "-c", "cd /; echo $CORUN_OPENMP_RUNTIME"]
+        outcome = base.run(start, {"CORUN_OPENMP_RUNTIME": name}, preload=False, cwd=folder)
+        self.assertEqual((outcome.out, outcome.err), (LIBOMP + "\n", ""))
+
     def test_not_in_mode_off(self) -> None:
         self.assertEqual(swapped(["sh", "-c", "echo $LD_PRELOAD"], {"CORUN_MODE": "off"}).out, f"{base.LIBRARY}\n")
 
@@ -206,6 +215,12 @@ class Refused(Case):
             self.refused([program("widths", "clang"), "slots"], "has ", "already", runtime=other)
             self.as_plain([program("widths", "clang"), "slots"])
 
+    def test_pinned_threads(self) -> None:
+        command = [program("widths"), "slots"]
+        for name, value in (("OMP_PROC_BIND", "true"), ("OMP_PLACES", "cores"), ("GOMP_CPU_AFFINITY", "0-1")):
+            self.refused(command, f"{name} is set", settings={name: value})
+        self.as_plain(command, {"OMP_PROC_BIND": "false"})
+
     def test_scripts(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder) / "script"
@@ -259,6 +274,11 @@ class Preload(Case):
         self.assertEqual((outcome.out, outcome.err.count("\n")), ("wrong 1\n", 1), outcome.err)
         self.assertIn("the program calls GOMP_teams_reg", outcome.err)
 
+    def test_pinned_threads_are_told_of(self) -> None:
+        command = [program("widths"), "slots"]
+        settings = {"LD_PRELOAD": f"{base.LIBRARY}:{LIBOMP}", "CORUN_OPENMP_RUNTIME": LIBOMP, "OMP_PROC_BIND": "true"}
+        self.assertIn("does not go with OMP_PROC_BIND", plain(command, settings).err)
+
     def test_other_preloads_stay_in_front(self) -> None:
         tool = str(openmp.FOLDER / "victim-tool.so")
         outcome = swapped([program("widths"), "slots"], {"LD_PRELOAD": tool})
@@ -271,15 +291,21 @@ GROUPS = {"runs": Runs, "objects": Objects, "refused": Refused, "preload": Prelo
 def main() -> None:
     """Runs the groups named, or all."""
     global CORUN, LIBOMP
-    if len(sys.argv) < 4 or set(sys.argv[4:]) - set(GROUPS):
+    groups = sys.argv[4:]
+    if groups[:1] == ["--runtime"]:
+        LIBOMP, groups = os.path.realpath(groups[1]), groups[2:]
+        if not Path(LIBOMP).exists():
+            print(f"{LIBOMP} is not there: pip install intel-openmp (tools/setup does)")
+            sys.exit(77)
+    if len(sys.argv) < 4 or set(groups) - set(GROUPS):
         sys.exit(f"{__doc__}\ngroups: {' '.join(GROUPS)}")
-    CORUN = sys.argv[1]
+    CORUN = os.path.realpath(sys.argv[1])
     base.LIBRARY, openmp.FOLDER = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
-    LIBOMP = find_libomp()
+    LIBOMP = LIBOMP or find_libomp()
     for name in [name for name in os.environ if name.split("_")[0] in ("OMP", "GOMP", "KMP")]:
         del os.environ[name]
     loader = unittest.defaultTestLoader
-    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in sys.argv[4:] or GROUPS)
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in groups or GROUPS)
     sys.exit(not unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful())
 
 
