@@ -174,7 +174,7 @@ class Objects(Case):
     def test_one_between_two_runtimes_is_told_of(self) -> None:
         outcome = self.loads(["local", library("differs-allocator", "gcc"), "team", "0"], "told 0 team 2\n")
         self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
-        self.assertRegex(outcome.err, r"takes omp_(alloc|free) from libgomp\.so\.1 and the rest from libomp")
+        self.assertRegex(outcome.err, r"takes omp_(alloc|free) from libgomp\.so\.1 and the rest from libi?omp")
 
     def test_it_is_told_when_its_first_region_opens(self) -> None:
         words = ["local", library("differs-teams", "gcc"), "team", "0", "leave"]
@@ -213,7 +213,8 @@ class Refused(Case):
             content = Path(other).read_bytes().replace(b"libomp.so.5\0", b"libomq.so.5\0")
             Path(other).write_bytes(content)
             self.refused([program("widths", "clang"), "slots"], "has ", "already", runtime=other)
-            self.as_plain([program("widths", "clang"), "slots"])
+            if LIBOMP == find_libomp():
+                self.as_plain([program("widths", "clang"), "slots"])
 
     def test_pinned_threads(self) -> None:
         command = [program("widths"), "slots"]
@@ -295,7 +296,7 @@ def main() -> None:
     if groups[:1] == ["--runtime"]:
         LIBOMP, groups = os.path.realpath(groups[1]), groups[2:]
         if not Path(LIBOMP).exists():
-            print(f"{LIBOMP} is not there: pip install intel-openmp (tools/setup does)")
+            print(f"{LIBOMP} is not there (tools/setup --long installs it)")
             sys.exit(77)
     if len(sys.argv) < 4 or set(groups) - set(GROUPS):
         sys.exit(f"{__doc__}\ngroups: {' '.join(GROUPS)}")
