@@ -29,6 +29,7 @@ struct Bound {
     const char* elsewhere = nullptr;  ///< a name that another runtime has got
     LoadedObject other{};             ///< which
     const char* different = nullptr;  ///< a name that the preloaded one means otherwise
+    const char* own = nullptr;        ///< a name that it has itself, and that was given the preloaded one
 };
 
 const char* file_name(const LoadedObject& object) {
@@ -61,7 +62,10 @@ Bound look(const LoadedObject& object) {
         LoadedObject target{};
         const void* const value = __atomic_load_n(slot, __ATOMIC_RELAXED);
         if (!is_openmp_name(name) || value == nullptr || !find_object(value, target)) return false;
-        if (target.dynamic != object.dynamic) return note(bound, name, target), false;
+        if (target.dynamic != object.dynamic) {
+            if (defined && (target.dynamic == runtime.dynamic || is_our_own(target))) bound.own = name;
+            return note(bound, name, target), false;
+        }
         // Bound when it is called: to the preloaded one if that has it.
         if (!defined && preloaded.symbol(name) != nullptr) note(bound, name, runtime);
         return false;
@@ -78,6 +82,9 @@ void tell(const LoadedObject& object, const Bound& bound) {
         const auto how = openmp_difference(bound.different);
         std::snprintf(text, sizeof text, "%s calls %s, where LLVM's runtime %.*s", file_name(object),
                       bound.different, static_cast<int>(how.size()), how.data());
+    } else if (bound.own != nullptr) {
+        std::snprintf(text, sizeof text, "%s has a %s of its own and is given that of %s", file_name(object),
+                      bound.own, file_name(runtime));
     } else {
         if (bound.elsewhere == nullptr) return;
         // RTLD_DEEPBIND: whole as it is, and none of our business.
@@ -112,7 +119,7 @@ bool to_be_looked_at(const LoadedObject& object) {
 void look_and_tell(const LoadedObject& object) {
     if (object.dynamic == runtime.dynamic || is_our_own(object)) return;
     const Bound bound = look(object);
-    if (bound.elsewhere == nullptr && bound.different == nullptr) return;
+    if (bound.elsewhere == nullptr && bound.different == nullptr && bound.own == nullptr) return;
     if (!is_runtime(object)) tell(object, bound);
 }
 

@@ -29,10 +29,11 @@ bool is_runtime(const ElfFile& elf) {
            (elf.definition("GOMP_parallel") != nullptr || is_libomp(elf));
 }
 
+// Who gives it, when `library` and `left_out` are not there.
 const LoadedFile* provider(const std::vector<LoadedFile>& files, const ElfSymbol& wanted,
-                           const fs::path& library) {
+                           const fs::path& library, const fs::path& left_out = {}) {
     for (const LoadedFile& file : files) {
-        if (same_file(file.path, library)) continue;
+        if (same_file(file.path, library) || (!left_out.empty() && same_file(file.path, left_out))) continue;
         for (const ElfSymbol& symbol : file.elf.symbols)
             if (satisfies(file.elf, symbol, wanted)) return &file;
     }
@@ -56,6 +57,8 @@ std::string refusal_of(const LoadedFile& object, const std::vector<LoadedFile>& 
         if (wanted.defined) continue;
         const LoadedFile* const given = provider(files, wanted, library);
         if (given == nullptr || !is_runtime(given->elf)) continue;  // a tool in between stays there
+        if (wanted.weak && provider(files, wanted, library, runtime) == nullptr)
+            return fmt::format("{} only looks whether OpenMP is there, and it is not", object.path.string());
         if (!same_file(given->path, runtime))
             missing.push_back(wanted.name + (wanted.version.empty() ? "" : '@' + wanted.version));
         else if (const auto how = openmp_difference(wanted.name); !how.empty() && different.empty())
@@ -65,6 +68,14 @@ std::string refusal_of(const LoadedFile& object, const std::vector<LoadedFile>& 
     if (!missing.empty())
         return fmt::format("{} needs {}, which it lacks", object.path.string(), first_of(missing));
     return different;
+}
+
+// An object behind the runtime that has functions of its own by these names would come to the runtime's.
+std::string refusal_of_own(const LoadedFile& object, const ElfFile& runtime) {
+    for (const ElfSymbol& symbol : object.elf.symbols)
+        if (symbol.defined && runtime.definition(symbol.name) != nullptr)
+            return fmt::format("{} has a {} of its own", object.path.string(), symbol.name);
+    return "";
 }
 
 // What the loader would map, ours and the runtime included.
@@ -88,14 +99,14 @@ std::string read_files(const fs::path& program, Environment& environment, std::v
     return "";
 }
 
-// What schedule(runtime) means where nobody says: dynamic to gcc's runtime, static to LLVM's. It stays what
-// it is, but for a program of clang's, which has had LLVM's before.
-bool is_gcc_schedule(const std::vector<LoadedFile>& files) {
+// What schedule(runtime) means where nobody says is dynamic to gcc's runtime, static to LLVM's; and LLVM's
+// speaks of what is deprecated. Both stay as they are: for a program of clang's, too, which has had LLVM's.
+bool has_llvms(const std::vector<LoadedFile>& files) {
     for (const LoadedFile& file : files)
         for (const ElfSymbol& symbol : file.elf.symbols)
             if (!symbol.defined && symbol.name.compare(0, 7, "__kmpc_") == 0 && !is_runtime(file.elf))
-                return false;
-    return true;
+                return true;
+    return false;
 }
 
 std::string pinned_by(const Environment& environment) {
@@ -141,6 +152,7 @@ std::string refusal(const std::vector<LoadedFile>& files, const fs::path& runtim
     for (const LoadedFile& file : files) {
         if (is_runtime(file.elf) || same_file(file.path, library)) continue;
         std::string reason = refusal_of(file, files, runtime, library);
+        if (reason.empty() && &file > &*place) reason = refusal_of_own(file, place->elf);
         if (!reason.empty()) return reason;
     }
     return "";
@@ -161,8 +173,10 @@ std::string add_openmp_runtime(Environment& environment, const fs::path& library
     }
     if (reason.empty() && !files.empty()) reason = refusal(files, runtime, library);
     if (reason.empty()) {
-        if (is_gcc_schedule(files)) set_default(changed, "OMP_SCHEDULE", "dynamic");
-        set_default(changed, "KMP_WARNINGS", "0");  // gcc's runtime says nothing of what is deprecated
+        if (!has_llvms(files)) {
+            set_default(changed, "OMP_SCHEDULE", "dynamic");
+            set_default(changed, "KMP_WARNINGS", "0");
+        }
         environment = changed;
         return "";
     }

@@ -94,6 +94,22 @@ TEST(OpenMpRuntime, RefusesWhatItMeansOtherwise) {
               "/bin/p calls GOMP_taskloop, where LLVM's runtime crashes when a loop is empty or counts down");
 }
 
+TEST(OpenMpRuntime, RefusesObjectsWithFunctionsOfTheirOwn) {
+    EXPECT_EQ(refused(object("/bin/p", {}), {object("/lib/stubs.so", {}, {"omp_get_level"})}),
+              "/lib/stubs.so has a omp_get_level of its own");
+    // Before it in the search they serve as ever; others' names are nothing to it.
+    EXPECT_EQ(refused(object("/bin/p", {}, {"omp_get_level"})), "");
+    EXPECT_EQ(refused(object("/bin/p", {}), {object("/lib/other.so", {}, {"omp_of_its_own"})}), "");
+}
+
+TEST(OpenMpRuntime, RefusesAProgramThatOnlyLooksForOpenMp) {
+    LoadedFile program = object("/bin/p", {"GOMP_parallel"});
+    program.elf.symbols.back().weak = true;
+    EXPECT_EQ(refused(program), "");
+    EXPECT_EQ(refusal({program, libomp()}, "/lib/libomp.so", "/lib/libcorun.so"),
+              "/bin/p only looks whether OpenMP is there, and it is not");
+}
+
 TEST(OpenMpRuntime, RefusesASecondOneOfItsKind) {
     const std::string reason = refused(object("/bin/p", {}), {libomp("/opt/libiomp5.so")});
     EXPECT_NE(reason.find("/opt/libiomp5.so already"), std::string::npos) << reason;

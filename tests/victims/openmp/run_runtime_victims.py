@@ -123,6 +123,10 @@ class Runs(Case):
     def test_it_says_nothing_of_its_own(self) -> None:
         self.as_plain([program("constructs"), "deprecated"])
 
+    def test_teams_change_their_size_without_new_threads(self) -> None:
+        self.assertEqual(plain([program("sizes")]).out, "more threads\n")
+        self.assertEqual(swapped([program("sizes")]).out, "4 threads\n")
+
     def test_a_path_may_be_relative(self) -> None:
         folder, name = os.path.split(LIBOMP)
         start = [CORUN, "run", "--library", str(base.LIBRARY), "--", "sh", "-c", "cd /; echo $CORUN_OPENMP_RUNTIME"]
@@ -176,6 +180,10 @@ class Objects(Case):
         self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
         self.assertRegex(outcome.err, r"takes omp_(alloc|free) from libgomp\.so\.1 and the rest from libi?omp")
 
+    def test_one_with_functions_of_its_own_is_told_of(self) -> None:
+        outcome = self.loads(["local", library("differs-own", "gcc"), "team", "0"], "told 1 team 2\n")
+        self.assertIn("victim-differs-own-gcc.so has a omp_get_max_threads of its own", outcome.err)
+
     def test_it_is_told_when_its_first_region_opens(self) -> None:
         words = ["local", library("differs-teams", "gcc"), "team", "0", "leave"]
         outcome = swapped([str(openmp.FOLDER / "victim-loader"), *words])
@@ -204,6 +212,12 @@ class Refused(Case):
 
     def test_a_library_of_the_program(self) -> None:
         self.refused([program("linked-differs")], "victim-differs-unsigned-gcc.so calls GOMP_loop_ull_")
+
+    def test_a_program_that_only_looks(self) -> None:
+        self.refused([str(openmp.FOLDER / "victim-weak")], "only looks whether OpenMP is there")
+
+    def test_functions_of_its_own(self) -> None:
+        self.as_plain([program("differs-own")])
 
     def test_two_of_llvms(self) -> None:
         if "clang" not in openmp.compilers():
