@@ -83,7 +83,7 @@ void tell(const LoadedObject& object, const Bound& bound) {
         std::snprintf(text, sizeof text, "%s calls %s, where LLVM's runtime %.*s", file_name(object),
                       bound.different, static_cast<int>(how.size()), how.data());
     } else if (bound.own != nullptr) {
-        std::snprintf(text, sizeof text, "%s has a %s of its own and is given that of %s", file_name(object),
+        std::snprintf(text, sizeof text, "%s has %s of its own and is given that of %s", file_name(object),
                       bound.own, file_name(runtime));
     } else {
         if (bound.elsewhere == nullptr) return;

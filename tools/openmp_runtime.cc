@@ -74,7 +74,7 @@ std::string refusal_of(const LoadedFile& object, const std::vector<LoadedFile>& 
 std::string refusal_of_own(const LoadedFile& object, const ElfFile& runtime) {
     for (const ElfSymbol& symbol : object.elf.symbols)
         if (symbol.defined && runtime.definition(symbol.name) != nullptr)
-            return fmt::format("{} has a {} of its own", object.path.string(), symbol.name);
+            return fmt::format("{} has {} of its own", object.path.string(), symbol.name);
     return "";
 }
 

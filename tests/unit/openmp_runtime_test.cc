@@ -96,7 +96,7 @@ TEST(OpenMpRuntime, RefusesWhatItMeansOtherwise) {
 
 TEST(OpenMpRuntime, RefusesObjectsWithFunctionsOfTheirOwn) {
     EXPECT_EQ(refused(object("/bin/p", {}), {object("/lib/stubs.so", {}, {"omp_get_level"})}),
-              "/lib/stubs.so has a omp_get_level of its own");
+              "/lib/stubs.so has omp_get_level of its own");
     // Before it in the search they serve as ever; others' names are nothing to it.
     EXPECT_EQ(refused(object("/bin/p", {}, {"omp_get_level"})), "");
     EXPECT_EQ(refused(object("/bin/p", {}), {object("/lib/other.so", {}, {"omp_of_its_own"})}), "");

@@ -182,7 +182,7 @@ class Objects(Case):
 
     def test_one_with_functions_of_its_own_is_told_of(self) -> None:
         outcome = self.loads(["local", library("differs-own", "gcc"), "team", "0"], "told 1 team 2\n")
-        self.assertIn("victim-differs-own-gcc.so has a omp_get_max_threads of its own", outcome.err)
+        self.assertIn("victim-differs-own-gcc.so has omp_get_max_threads of its own", outcome.err)
 
     def test_it_is_told_when_its_first_region_opens(self) -> None:
         words = ["local", library("differs-teams", "gcc"), "team", "0", "leave"]
