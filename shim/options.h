@@ -46,6 +46,9 @@ struct OptionRow {
     X(openmp, choice, "safe", "off|safe", experimental,                                                      \
       "builds with -Dopenmp=true only. off: forward every call; safe: cap the number of threads that the "   \
       "environment or the machine sets at the budget, before the first region; count regions, resize none")  \
+    X(openmp_runtime, path, "", "", experimental,                                                            \
+      "LLVM's or Intel's OpenMP runtime (libomp.so, libiomp5.so) to put under every object of the program; " \
+      "refused when the program needs what it lacks. Takes `corun run`, or the same file in LD_PRELOAD")     \
     X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \

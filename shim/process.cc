@@ -22,6 +22,7 @@
 #include "shim/message.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
+#include "shim/openmp_runtime.h"
 #include "shim/report.h"
 #include "shim/undisturbed.h"
 
@@ -122,6 +123,7 @@ void at_end() {
     if (!report_wanted.exchange(false) || off.load(std::memory_order_relaxed)) return;
     const int saved = errno;
     const NoFileSizeSignal quiet;
+    openmp_runtime_end();
     try {
         const std::string path(options[OptionId::report]);
         const bool read = driver_read([&](policy::Controller& controller, const DriverFigures& figures) {
@@ -164,6 +166,7 @@ void process_start() noexcept {
             "adds them");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
+    if (!off.load(std::memory_order_relaxed)) openmp_runtime_start();
     report_wanted.store(true, std::memory_order_relaxed);
     const bool follow = !off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork");
     pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/regions.h"
 
+#include "shim/openmp_runtime.h"
+
 namespace corun {
 
 constinit std::array<RegionRecord, kRegions + kRegionProbes> regions{};
@@ -12,6 +14,7 @@ RegionRecord& region_make(const void* body, const Runtime& runtime) noexcept {
         const void* there = record.body.load(std::memory_order_acquire);
         if (there == nullptr && record.body.compare_exchange_strong(there, body, std::memory_order_acq_rel)) {
             record.runtime.store(runtime.index, std::memory_order_relaxed);
+            openmp_runtime_met(body);
             return record;
         }
         if (there == body) return record;

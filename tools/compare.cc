@@ -15,6 +15,7 @@
 #include "tools/compare_output.h"
 #include "tools/comparison.h"
 #include "tools/measure.h"
+#include "tools/openmp_runtime.h"
 
 namespace corun::tools {
 namespace {
@@ -182,6 +183,18 @@ Comparison prepare(const CompareArguments& arguments, const Words& program) {
     return comparison;
 }
 
+// CORUN_OPENMP_RUNTIME acts when a program is started: what it comes to is found once for each setting.
+void settle_openmp_runtime(Setting& setting, const std::filesystem::path& library, const Words& program) {
+    if (!setting.under_corun) return;
+    Environment environment = environment_for(setting, library);
+    if (environment.get("CORUN_OPENMP_RUNTIME").empty() || environment.get("CORUN_MODE") == "off") return;
+    const std::string refused = add_openmp_runtime(environment, library, program.front());
+    if (!refused.empty()) fmt::print(stderr, "corun compare: {}: {}\n", setting.name, refused);
+    for (const char* name : kRuntimeVariables)
+        if (const std::string value = environment.get(name); !value.empty() || name == kRuntimeVariables[0])
+            setting.variables.emplace_back(name, value);
+}
+
 int exit_code(const Comparison& comparison) {
     switch (comparison.decision.verdict) {
         case Verdict::above:
@@ -221,6 +234,8 @@ int compare(const CompareArguments& arguments, const Words& program) {
     Options ours;
     read_options(environ, ours,
                  [](const char* sentence) { fmt::print(stderr, "corun compare: {}\n", sentence); });
+    if (obstacle.empty())
+        for (Series& series : comparison.series) settle_openmp_runtime(series.setting, library, program);
     comparison.started = time_text();
     Comparer comparer(arguments, comparison);
     comparer.save();  // so that a path that cannot be written is known before the first run

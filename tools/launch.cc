@@ -161,11 +161,24 @@ void add_preload(Environment& environment, const std::filesystem::path& library)
     environment.set("LD_PRELOAD", merge_preload(environment.get("LD_PRELOAD"), library.string()));
 }
 
+void append_preload(Environment& environment, const std::filesystem::path& library) {
+    auto words = preload_words(environment.get("LD_PRELOAD"));
+    const auto is_there = [&](const std::string& word) {
+        std::error_code error;
+        return word == library || std::filesystem::equivalent(word, library, error);
+    };
+    if (std::any_of(words.begin(), words.end(), is_there)) return;
+    words.push_back(library.string());
+    environment.set("LD_PRELOAD", fmt::format("{}", fmt::join(words, ":")));
+}
+
 void remove_corun(Environment& environment) {
+    const std::string runtime = environment.get("CORUN_OPENMP_RUNTIME");
     environment.unset_prefix("CORUN_");
     const std::string present = environment.get("LD_PRELOAD");
     auto words = preload_words(present);
-    if (std::erase_if(words, is_corun_library) == 0) return;
+    const auto is_ours = [&](const std::string& word) { return is_corun_library(word) || word == runtime; };
+    if (std::erase_if(words, is_ours) == 0) return;
     environment.unset("LD_PRELOAD");
     if (!words.empty()) environment.set("LD_PRELOAD", fmt::format("{}", fmt::join(words, ":")));
 }

@@ -36,7 +36,11 @@ inline constexpr char kLibraryName[] = "libcorun.so";
 /// LD_PRELOAD of the environment set to the library in front of what is there.
 void add_preload(Environment& environment, const std::filesystem::path& library);
 
-/// The environment as it would be without corun: no libcorun.so preloaded, no CORUN_ option.
+/// LD_PRELOAD with this library behind all others, unless it is there already.
+void append_preload(Environment& environment, const std::filesystem::path& library);
+
+/// The environment as it would be without corun: no libcorun.so and no CORUN_OPENMP_RUNTIME preloaded, no
+/// CORUN_ option.
 void remove_corun(Environment& environment);
 
 /// The file that execvp would run, or an empty path.

@@ -10,6 +10,7 @@
 #include "shim/options.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
+#include "tools/openmp_runtime.h"
 #include "tools/supervise.h"
 
 namespace corun::tools {
@@ -84,6 +85,9 @@ void apply_values(const RunArguments& arguments, Environment& environment) {
         // The program may change its folder: a path counts from where the user is.
         if (table[i].type == OptionType::path) value = std::filesystem::absolute(value).string();
         check_value(table[i], value);
+        if (i == static_cast<std::size_t>(OptionId::openmp_runtime))
+            if (const std::string reason = unusable_runtime(value); !reason.empty())
+                throw UsageError(fmt::format("{} {}: {}", flag_name(table[i]), value, reason));
         environment.set(table[i].name, value);
     }
 }
@@ -92,9 +96,14 @@ int run(const RunArguments& arguments, const Words& program) {
     if (program.empty()) throw UsageError("there is no program to run: corun run [options] -- command...");
     Environment environment = Environment::of_this_process();
     apply_values(arguments, environment);
-    add_preload(environment, find_library(arguments.library));
+    const auto library = find_library(arguments.library);
+    add_preload(environment, library);
     const std::string obstacle = preload_obstacle(resolve_program(program.front()));
     if (!obstacle.empty()) fmt::print(stderr, "corun: {}\n", obstacle);
+    if (obstacle.empty() && environment.get("CORUN_MODE") != "off") {
+        const std::string refused = add_openmp_runtime(environment, library, program.front());
+        if (!refused.empty()) fmt::print(stderr, "corun: {}\n", refused);
+    }
     const auto report = static_cast<std::size_t>(OptionId::report);
     const bool to_stderr = arguments.flags[report]->count() > 0 && arguments.values[report] == "-";
     return to_stderr ? run_and_report(program, environment) : execute(program, environment);
