@@ -30,7 +30,14 @@ class Undisturbed {
     ~Undisturbed() noexcept(false) {
         pthread_sigmask(SIG_SETMASK, &before_, nullptr);
         errno = errno_;
-        pthread_setcancelstate(cancel_, nullptr);  // may not return; leaves errno alone
+        int type = PTHREAD_CANCEL_DEFERRED;
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+        pthread_setcancelstate(cancel_, nullptr);
+        if (type == PTHREAD_CANCEL_DEFERRED) return;
+        // At once, if one has come meanwhile. glibc before 2.37 does not say that it was a cancellation where the
+        // state or the type is set.
+        pthread_testcancel();
+        pthread_setcanceltype(type, nullptr);
     }
     Undisturbed(const Undisturbed&) = delete;
     Undisturbed& operator=(const Undisturbed&) = delete;
