@@ -41,6 +41,7 @@ struct Runtime {
     RuntimeKind kind;
     const std::uint64_t* mark;  ///< a word in its memory that holds `marked` as long as it stays loaded
     std::uint64_t marked;
+    bool stays;  ///< never unloaded
 };
 
 // parallel_of(runtime) and so on: the runtime's own functions.

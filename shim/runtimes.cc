@@ -75,6 +75,7 @@ const Runtime* runtime_in(LoadedList& list, std::size_t index) noexcept {
     made->kind = section.symbol("__kmpc_fork_call") != nullptr ? RuntimeKind::libomp : RuntimeKind::gomp;
     made->mark = mark.place != nullptr ? mark.place : &unmarked;  // then it is told by its place alone
     made->marked = mark.value;
+    made->stays = list.stays(index);
     made->index = static_cast<std::uint32_t>(count);
     made->bit = count < kRuntimes ? std::uint64_t{1} << count : 0;
     list.order_for(LoadedList::kNone);
@@ -122,6 +123,7 @@ const Runtime& runtime_at(std::size_t index) noexcept {
 
 bool runtime_loaded(const Runtime& runtime) noexcept {
     LoadedObject object{};
+    if (runtime.stays) return true;
     return runtime.mark != nullptr && find_object(runtime.object.dynamic, object) && is_same(runtime, object);
 }
 
