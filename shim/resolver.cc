@@ -44,6 +44,17 @@ constinit std::array<std::atomic<const Runtime*>, kFamilies> otherwise{};
 
 constinit const void* const nothing_to_watch = nullptr;
 
+// An object without room for a mark (its variables fill their last page) is told by its place and its name,
+// which is slower. Loaded anew it is the same, and it is not seen if something global came in between.
+constinit const void* const no_mark = nullptr;
+
+const void* name_mark(const LoadedObject& object) {
+    std::uintptr_t hash = 5381;
+    for (const char* at = object.name; at != nullptr && *at != '\0'; ++at)
+        hash = hash * 33 + static_cast<unsigned char>(*at);
+    return reinterpret_cast<const void*>(hash | 1U);
+}
+
 // Keeps fork() out of a look-up: the child would find the loader's list held by a thread that it has not. Not
 // waited for without end, as the one inside may wait for the list, and whoever has that for us.
 constinit std::atomic<bool> looking{false};
@@ -79,8 +90,9 @@ bool read(const Known& one, const LoadedObject& object, Seen& seen) {
                       one.start.load(std::memory_order_acquire) == object.start &&
                       one.end.load(std::memory_order_acquire) == object.end;
     if (!same || (version & 1U) != 0 || one.version.load(std::memory_order_relaxed) != version) return false;
-    return __atomic_load_n(places[0], __ATOMIC_RELAXED) == values[0] &&
-           __atomic_load_n(places[1], __ATOMIC_RELAXED) == values[1];
+    const void* const mark =
+        places[0] == &no_mark ? name_mark(object) : __atomic_load_n(places[0], __ATOMIC_RELAXED);
+    return mark == values[0] && __atomic_load_n(places[1], __ATOMIC_RELAXED) == values[1];
 }
 
 bool recall(const LoadedObject& object, Seen& seen) {
@@ -109,8 +121,11 @@ void keep(const LoadedObject& object, const Seen& seen, const ObjectMark& mark, 
     one.dynamic.store(object.dynamic, std::memory_order_release);
     one.start.store(object.start, std::memory_order_release);
     one.end.store(object.end, std::memory_order_release);
-    one.words[0].place.store(reinterpret_cast<const void* const*>(mark.place), std::memory_order_release);
-    one.words[0].value.store(reinterpret_cast<const void*>(mark.value), std::memory_order_release);
+    const bool marked = mark.place != nullptr;
+    one.words[0].place.store(marked ? reinterpret_cast<const void* const*>(mark.place) : &no_mark,
+                             std::memory_order_release);
+    one.words[0].value.store(marked ? reinterpret_cast<const void*>(mark.value) : name_mark(object),
+                             std::memory_order_release);
     one.words[1].place.store(slot != nullptr ? slot : &nothing_to_watch, std::memory_order_release);
     one.words[1].value.store(slot != nullptr ? __atomic_load_n(slot, __ATOMIC_RELAXED) : nullptr,
                              std::memory_order_release);
@@ -284,8 +299,7 @@ void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
             agreed.store(nullptr, std::memory_order_relaxed);
             for (auto& other : otherwise) other.store(nullptr, std::memory_order_relaxed);
         }
-    const ObjectMark mark = object_mark(list, index);
-    if (mark.place != nullptr) keep(object, seen, mark, words.unbound);
+    keep(object, seen, object_mark(list, index), words.unbound);
 }
 
 // --- which one it is

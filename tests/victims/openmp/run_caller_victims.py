@@ -141,6 +141,14 @@ class Reloaded(Case):
             self.skipTest("the loader puts it elsewhere")
         self.same(command, out.format("same place"))
 
+    def test_another_runtime_where_no_mark_fits(self) -> None:
+        words = ["local", library("plugin", "gcc"), "team", "2", "local", library("plugin", "gcX"), "team", "3"]
+        out = "told 2 team 2\ntold 3 team 3\n"
+        for kind, team in (("gcc", 2), ("gcX", 3), ("gcc", 2)):
+            words += ["local", library("plugin_full", kind), "bare", "bare", "bare", "close"]
+            out += f"team {team}\n" * 3
+        self.same([victim("loader"), *words], out + DONE)
+
     def test_often(self) -> None:
         # More of them than there is a place for.
         words = ["local", library("plugin", "gcc"), "team", "0", "close"] * 150
