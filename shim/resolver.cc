@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/resolver.h"
 
-#include <time.h>
-
 #include <cstring>
 
 #include "shim/loaded_list.h"
@@ -53,22 +51,6 @@ const void* name_mark(const LoadedObject& object) {
     for (const char* at = object.name; at != nullptr && *at != '\0'; ++at)
         hash = hash * 33 + static_cast<unsigned char>(*at);
     return reinterpret_cast<const void*>(hash | 1U);
-}
-
-// Keeps fork() out of a look-up: the child would find the loader's list held by a thread that it has not. Not
-// waited for without end, as the one inside may wait for the list, and whoever has that for us.
-constinit std::atomic<bool> looking{false};
-
-bool enter() {
-    for (int i = 0; i < 400; ++i) {
-        if (!looking.exchange(true, std::memory_order_acquire)) return true;
-        const timespec moment{0, i < 50 ? 1000 : 100000};
-        nanosleep(&moment, nullptr);
-    }
-    return false;
-}
-void leave() {
-    looking.store(false, std::memory_order_release);
 }
 
 bool read(const Known& one, const LoadedObject& object, Seen& seen) {
@@ -408,28 +390,14 @@ const Runtime& resolver::find(const void* named, const void* caller, OpenMp func
     if (see(named, function, here) && see(caller, function, there))
         if (const Runtime* const runtime = decide(here, there, function)) return *(last = runtime);
     const Undisturbed quiet;
-    const bool entered = enter();
     const Runtime* runtime = nullptr;
     const bool listed =
         with_loaded_list([&](LoadedList& list) { runtime = &answer(list, named, caller, function); });
-    if (entered) leave();
     if (!listed) runtime = last != nullptr ? last : &no_runtime();
     return *(last = runtime);
 }
 
-static constinit bool entered_to_fork = false;
-
-void resolver::before_fork() noexcept {
-    const bool entered = enter();
-    entered_to_fork = entered;
-}
-
-void resolver::after_fork_in_parent() noexcept {
-    if (entered_to_fork) leave();
-}
-
 void resolver::after_fork() noexcept {
-    leave();
     for (Known& one : known)
         if ((one.version.load(std::memory_order_relaxed) & 1U) != 0) empty(one);
 }
