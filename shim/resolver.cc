@@ -265,8 +265,10 @@ void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
         list.order_for(index);
         const Found found = by_order(list, family, words, seen.imports);
         lasting = lasting && found.lasting;
-        seen.runtimes[family] =
-            may_go_first(list, index, found) ? to_be_checked(found.runtime) : found.runtime;
+        seen.runtimes[family] = found.runtime;
+        if (!may_go_first(list, index, found)) continue;
+        keep_loaded(*found.runtime);
+        seen.runtimes[family] = to_be_checked(found.runtime);
     }
     // What is bound only when it is first used was given what there was then: each function on its own.
     const bool open = !lasting && DynamicSection(object).bound_lazily();

@@ -47,6 +47,11 @@ class Tail(Case):
             self.same([victim("callers"), "outer", library("outer", one), library("tail", other)],
                       "between 4, library 2\n" * 3 + DONE)
 
+    def test_bound_when_it_is_used(self) -> None:
+        for one, other in (("gcc", "gcX"), ("gcX", "gcc")):
+            self.same([victim("callers"), "late", library("tail", one), library("plugin", other)],
+                      "told 2, team 3\n" + DONE)
+
     def test_python_asks(self) -> None:
         code = ("import ctypes; ctypes.CDLL({0!r}, ctypes.RTLD_GLOBAL); every = ctypes.CDLL(None)\n"
                 "every.omp_set_num_threads(3); every.tail_region()\n"
@@ -94,6 +99,8 @@ class Without(Case):
     def test_regions(self) -> None:
         for how in ("weak", "loader"):
             self.same([victim("without"), how], "sum 303, threads 1\n", {})
+        # There is one, but not for the program.
+        self.same([victim("without"), "weak", library("plugin", "gcc")], "sum 303, threads 1\n")
 
     def test_work_that_nobody_hands_out(self) -> None:
         # Plain the program does it by itself. It cannot be done right, so nothing is done.
@@ -148,6 +155,14 @@ class Reloaded(Case):
             words += ["local", library("plugin_full", kind), "bare", "bare", "bare", "close"]
             out += f"team {team}\n" * 3
         self.same([victim("loader"), *words], out + DONE)
+
+    def test_runtime_that_is_closed_before_its_caller(self) -> None:
+        # The library without a name that is not hooked was bound to the global runtime, and keeps it.
+        words = ["local", library("plugin", "gcc"), "team", "2", "global", library("plugin", "gcX"), "team", "3",
+                 "local", library("plugin_bare", "gcc"), "bare", "again", "1", "close", "again", "2", "bare", "bare",
+                 "runtimes"]
+        for _ in range(5):
+            self.same([victim("loader"), *words], "told 2 team 2\ntold 3 team 3\n" + "team 3\n" * 3 + "2 runtimes\n" + DONE)
 
     def test_often(self) -> None:
         for kind in ("gcc", "gcX"):
