@@ -156,6 +156,18 @@ class Reloaded(Case):
             out += f"team {team}\n" * 3
         self.same([victim("loader"), *words], out + DONE)
 
+    def test_that_of_the_library_above(self) -> None:
+        # It needs libgomX and is given libgomp, as the library that was opened needs that.
+        words = ["local", library("root_bare", "gcX"), "set", "3", "bare", "bare"]
+        self.same([victim("loader"), *words], "team 3\nteam 3\n" + DONE)
+
+    def test_made_global_after_a_library_was_bound(self) -> None:
+        # The order in which the loader looks is another one now. What it has bound tells the truth.
+        for one, other in (("gcc", "gcX"), ("gcX", "gcc")):
+            words = ["local", library("plugin", one), "team", "3", "local", library("plugin_named", other),
+                     "global", library("plugin", one), "again", "1", "team", "0", "again", "0", "team", "0"]
+            self.same([victim("loader"), *words], "told 3 team 3\ntold 4 team 4\ntold 3 team 3\n" + DONE)
+
     def test_runtime_that_is_closed_before_its_caller(self) -> None:
         # The library without a name that is not hooked was bound to the global runtime, and keeps it.
         words = ["local", library("plugin", "gcc"), "team", "2", "global", library("plugin", "gcX"), "team", "3",
