@@ -60,9 +60,12 @@ bool enter() {
     return false;
 }
 
-// Used again and again, while the list is held.
-constinit void* memory = nullptr;
-constinit std::size_t memory_room = 0;  // objects
+// Used again and again, while the list is held. Most programs need no more than there is from the start.
+constexpr std::size_t kEach = sizeof(ListedObject) + sizeof(std::uint32_t);
+constexpr std::size_t kFirstRoom = 256;
+alignas(ListedObject) constinit std::array<char, kFirstRoom * kEach> first_memory{};
+constinit void* memory = first_memory.data();
+constinit std::size_t memory_room = kFirstRoom;  // objects
 
 struct Frozen {
     LoadedList* list;
@@ -82,6 +85,7 @@ std::size_t LoadedList::index_of(const void* dynamic) const {
 std::size_t LoadedList::named(const char* name) const {
     const char* const wanted = last_part(name);
     const std::uint32_t hash = hash_of(wanted);
+    if (hash == 0) return kNone;
     for (std::size_t i = 0; i < count_; ++i) {
         const ListedObject& one = objects_[i];
         if (one.soname != hash && one.file != hash) continue;
@@ -152,13 +156,12 @@ void LoadedList::find_initial() {
 
 bool LoadedList::get_room() {
     dl_iterate_phdr(count_all, &room_);
-    constexpr std::size_t kEach = sizeof(ListedObject) + sizeof(std::uint32_t);
     if (room_ > memory_room) {
         const std::size_t wanted = room_ + room_ / 2 + 16;
         void* const more =
             mmap(nullptr, wanted * kEach, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (more == MAP_FAILED) return false;
-        if (memory != nullptr) munmap(memory, memory_room * kEach);
+        if (memory != first_memory.data()) munmap(memory, memory_room * kEach);
         memory = more;
         memory_room = wanted;
     }

@@ -19,8 +19,9 @@ CORUN_LOADER_HOOKED(X)
 
 constinit std::atomic<close_type*> real_close{nullptr};
 
+// Nowhere else may dlsym() be called: see above.
 [[gnu::noinline]] static close_type* find_close() {
-    auto* const found = reinterpret_cast<close_type*>(original_function("libc.so.6", "dlclose", nullptr));
+    auto* const found = reinterpret_cast<close_type*>(dlsym(RTLD_NEXT, "dlclose"));
     real_close.store(found, std::memory_order_relaxed);
     return found;
 }

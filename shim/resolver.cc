@@ -359,7 +359,9 @@ const Runtime& anybodys(LoadedList& list, OpenMp function) {
 bool see(const void* address, OpenMp function, Seen& seen) {
     LoadedObject object{};
     if (address == nullptr || !find_object(address, object) || is_our_own(object)) return true;
-    return recall(object, seen) && holds(seen.asked, function);
+    if (!recall(object, seen)) return false;
+    const Runtime* const one = seen.runtimes[kFamily[static_cast<std::size_t>(function)]];
+    return holds(seen.asked, function) && (!is_to_be_checked(one) || is_usable(without_check(one)));
 }
 
 void see_or_look(LoadedList& list, const void* address, OpenMp function, Seen& seen) {
