@@ -124,11 +124,11 @@ static void missing(const char* path) {
 // Bound when it is first used, to what there is by then.
 static void late(const char* path, const char* other) {
     void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    int (*max)(void) = (int (*)(void))function(library, "tail_max");
+    int (*asked)(void) = (int (*)(void))function(library, "tail_asked");
     void (*region)(void) = (void (*)(void))function(library, "tail_region");
     int (*entered)(void) = (int (*)(void))function(library, "tail_entered");
     ((void (*)(int))function(library, "omp_set_num_threads"))(2);
-    const int told = max();
+    const int told = -asked();
     void* global = dlopen(other, RTLD_NOW | RTLD_GLOBAL);
     ((void (*)(int))function(global, "omp_set_num_threads"))(3);
     region();
