@@ -18,11 +18,12 @@ CORUN_GOMP_HOOKED(X)
 #undef X
 
 #define CALLER __builtin_return_address(0)
+#define REGION_RUNTIME(id) runtime_of_body(reinterpret_cast<const void*>(body), CALLER, OpenMp::id)
 
 // A region from its begin to its end.
 #define REGION(id, parameters, ...)                                                          \
     void corun_##id parameters {                                                             \
-        const Runtime& runtime = runtime_of(CALLER);                                         \
+        const Runtime& runtime = REGION_RUNTIME(id);                                         \
         OpenRegion region;                                                                   \
         region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
         id##_of(runtime)(__VA_ARGS__);                                                       \
@@ -52,7 +53,7 @@ LOOP_RUNTIME(loop_nonmonotonic_runtime)
 LOOP_RUNTIME(loop_maybe_nonmonotonic_runtime)
 
 unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned threads, unsigned flags) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = REGION_RUNTIME(parallel_reductions);
     OpenRegion region;
     region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);
     const unsigned result = parallel_reductions_of(runtime)(body, data, threads, flags);
@@ -63,7 +64,7 @@ unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned thread
 // What gcc before 4.9 made: the program itself runs the body and ends the region, which is only counted.
 #define REGION_START(id, parameters, ...)                                                    \
     void corun_##id parameters {                                                             \
-        const Runtime& runtime = runtime_of(CALLER);                                         \
+        const Runtime& runtime = REGION_RUNTIME(id);                                         \
         OpenRegion region;                                                                   \
         region_count(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
         id##_of(runtime)(__VA_ARGS__);                                                       \
@@ -86,44 +87,44 @@ REGION_START(loop_runtime_start,
 // --- how wide a region may be. Here the width in force of an op scope will be the answer.
 // ------------------------------
 
-static inline const Runtime& settled_runtime(const void* caller) {
-    const Runtime& runtime = runtime_of(caller);
+static inline const Runtime& settled_runtime(const void* caller, OpenMp function) {
+    const Runtime& runtime = runtime_asked(caller, function);
     if ((openmp_thread.settled & runtime.bit) == 0) [[unlikely]]
         openmp_settle(runtime);
     return runtime;
 }
 
 int corun_get_max() {
-    return get_max_of(settled_runtime(CALLER))();
+    return get_max_of(settled_runtime(CALLER, OpenMp::get_max))();
 }
 
 std::int32_t corun_get_max_fortran() {
-    return get_max_fortran_of(settled_runtime(CALLER))();
+    return get_max_fortran_of(settled_runtime(CALLER, OpenMp::get_max_fortran))();
 }
 
 int corun_get_procs() {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs);
     return openmp_processors(runtime, get_procs_of(runtime)());
 }
 
 std::int32_t corun_get_procs_fortran() {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs_fortran);
     return openmp_processors(runtime, get_procs_fortran_of(runtime)());
 }
 
 void corun_set_threads(int threads) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads);
     set_threads_of(runtime)(openmp_own(runtime, threads));
 }
 
 void corun_set_threads_fortran(const std::int32_t* threads) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran);
     const std::int32_t own = openmp_own(runtime, *threads);
     set_threads_fortran_of(runtime)(&own);
 }
 
 void corun_set_threads_fortran_8(const std::int64_t* threads) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran_8);
     const std::int64_t own = *threads > 1 && openmp_own(runtime, 2) == 1 ? 1 : *threads;
     set_threads_fortran_8_of(runtime)(&own);
 }

@@ -32,7 +32,7 @@ static inline void count(const Runtime& runtime, const void* caller, const void*
 }
 
 [[gnu::used, gnu::visibility("hidden")]] void* corun_kmp_fork(const Call& call) {
-    const Runtime& runtime = runtime_of(call.caller);
+    const Runtime& runtime = runtime_of_body(call.body, call.caller, OpenMp::fork_call);
     count(runtime, call.caller, call.body);
     return reinterpret_cast<void*>(fork_call_of(runtime));
 }
@@ -110,37 +110,40 @@ __kmpc_fork_call:
 // clang-format on
 
 void corun_fork_call_if(const void* place, int arguments, void* body, int condition, void* argument) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_of_body(body, CALLER, OpenMp::fork_call_if);
     count(runtime, CALLER, body);
     fork_call_if_of(runtime)(place, arguments, body, condition, argument);
 }
 
 void corun_serialized(const void* place, int thread) {
     openmp_thread.named = 0;
-    serialized_of(runtime_of(CALLER))(place, thread);
+    serialized_of(runtime_of_place(place, CALLER, OpenMp::serialized))(place, thread);
 }
 
 // The program's own clause: it is pending until the next region, and nothing of ours may come between.
 void corun_push_threads(const void* place, int thread, int threads) {
     openmp_thread.named = threads;
-    push_threads_of(runtime_of(CALLER))(place, thread, threads);
+    push_threads_of(runtime_of_place(place, CALLER, OpenMp::push_threads))(place, thread, threads);
 }
 
 void corun_push_threads_strict(const void* place, int thread, int threads, int severity,
                                const char* message) {
     openmp_thread.named = threads;
-    push_threads_strict_of(runtime_of(CALLER))(place, thread, threads, severity, message);
+    push_threads_strict_of(runtime_of_place(place, CALLER, OpenMp::push_threads_strict))(
+        place, thread, threads, severity, message);
 }
 
 void corun_push_threads_list(const void* place, int thread, unsigned length, int* threads) {
     openmp_thread.named = length > 0 ? threads[0] : 0;
-    push_threads_list_of(runtime_of(CALLER))(place, thread, length, threads);
+    push_threads_list_of(runtime_of_place(place, CALLER, OpenMp::push_threads_list))(place, thread, length,
+                                                                                     threads);
 }
 
 void corun_push_threads_list_strict(const void* place, int thread, unsigned length, int* threads,
                                     int severity, const char* message) {
     openmp_thread.named = length > 0 ? threads[0] : 0;
-    push_threads_list_strict_of(runtime_of(CALLER))(place, thread, length, threads, severity, message);
+    push_threads_list_strict_of(runtime_of_place(place, CALLER, OpenMp::push_threads_list_strict))(
+        place, thread, length, threads, severity, message);
 }
 }  // extern "C"
 }  // namespace corun::kmp

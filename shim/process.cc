@@ -19,6 +19,7 @@
 #include "shim/core.h"
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
+#include "shim/loaded_list.h"
 #include "shim/message.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
@@ -68,7 +69,19 @@ bool is_unwanted_child() {
     return std::strcmp(launched, own) != 0;
 }
 
+constinit bool forks_followed = false;
+
+void before_fork() {
+    if (forks_followed) driver_begin_fork();
+    loaded_list_before_fork();
+}
+void in_parent() {
+    loaded_list_after_fork(false);
+    if (forks_followed) driver_end_fork();
+}
+
 void in_child() {
+    loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
@@ -169,7 +182,8 @@ void process_start() noexcept {
     if (!off.load(std::memory_order_relaxed)) openmp_runtime_start();
     report_wanted.store(true, std::memory_order_relaxed);
     const bool follow = !off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork");
-    pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);
+    forks_followed = follow;
+    pthread_atfork(before_fork, in_parent, in_child);
     start_state.store(2, std::memory_order_release);
     errno = saved;
 }
@@ -206,7 +220,7 @@ bool source_early() noexcept {
     return start_state.load(std::memory_order_acquire) != 2;
 }
 
-void process_passive_op() noexcept {
+void process_passive_op() {
     if (control_on_asked()) [[unlikely]] {
         const Undisturbed quiet;
         control_obeyed();
@@ -257,14 +271,14 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
     return started;
 }
 
-int pool_limit() noexcept {
+int pool_limit() {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
         return 0;
     const Undisturbed quiet;  // the first call reads files
     return process_budget().cpus;
 }
 
-void pool_capped(const char* pool, int asked, int given) noexcept {
+void pool_capped(const char* pool, int asked, int given) {
     const Undisturbed quiet;
     char effect[160];
     std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);
