@@ -22,7 +22,9 @@
 #include "shim/message.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
+#include "shim/openmp_start.h"
 #include "shim/report.h"
+#include "shim/start_profile.h"
 #include "shim/undisturbed.h"
 
 namespace corun {
@@ -69,6 +71,7 @@ bool is_unwanted_child() {
 
 void in_child() {
     resolver::after_fork();
+    openmp_start_after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
@@ -84,18 +87,9 @@ void in_child() {
     report_wanted.store(false, std::memory_order_relaxed);
 }
 
-std::string cpu_model() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        const auto colon = line.find(':');
-        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
-    }
-    return "unknown";
-}
-
 model::Identity identity() {
     model::Identity identity;
-    identity.cpu_model = cpu_model();
+    identity.cpu_model = process_cpu_model();
     identity.budget = process_budget().cpus;
     const std::lock_guard<std::mutex> hold(stories().mutex);
     identity.build_ids = stories().runtimes;
@@ -103,13 +97,9 @@ model::Identity identity() {
     return identity;
 }
 
-bool frozen() {
-    return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible);
-}
-
 void write_profile(const policy::Controller& controller) {
     const std::string path(options[OptionId::profile]);
-    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || frozen() ||
+    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || process_frozen() ||
         !options.is(OptionId::mode, "tune"))
         return;
     if (controller.op_count() == 0) return;
@@ -123,6 +113,7 @@ void at_end() {
     const int saved = errno;
     const NoFileSizeSignal quiet;
     try {
+        start_profile_save();
         const std::string path(options[OptionId::report]);
         const bool read = driver_read([&](policy::Controller& controller, const DriverFigures& figures) {
             write_profile(controller);
@@ -139,6 +130,7 @@ void at_end() {
 
 [[gnu::constructor]] void on_load() {
     process_start();
+    openmp_environment_back();  // runtimes that the program was linked with have read it
 }
 [[gnu::destructor]] void on_unload() {
     at_end();
@@ -168,6 +160,7 @@ void process_start() noexcept {
     const bool follow = !off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork");
     pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);
     start_state.store(2, std::memory_order_release);
+    openmp_process_started();
     errno = saved;
 }
 
@@ -185,9 +178,21 @@ const Budget& process_budget() {
     return *budget;
 }
 
-const Budget& process_start_budget() {
-    static const Budget* const budget = new Budget(budget_with(affinity_at_start));
-    return *budget;
+Budget process_start_budget() {
+    return budget_with(affinity_at_start);
+}
+
+std::string process_cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const auto colon = line.find(':');
+        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return "unknown";
+}
+
+bool process_frozen() noexcept {
+    return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible);
 }
 
 std::uint64_t process_seed() noexcept {
@@ -215,7 +220,7 @@ std::unique_ptr<policy::Controller> process_make_controller() {
     policy::ControllerSettings settings;
     settings.budget = process_budget().cpus;
     settings.observe = options.is(OptionId::mode, "observe");
-    settings.replay = frozen();
+    settings.replay = process_frozen();
     settings.policy = std::string(options[OptionId::policy]);
     settings.cheap_seconds = kCheapSeconds;
     settings.seed = process_seed();
