@@ -9,24 +9,30 @@ namespace {
 // More than this of the wall time in regions: several threads have had theirs at once.
 constexpr double kMostInRegions = 1.02;
 
+// Regions whose place is not known any more share a key.
+void add(std::vector<RegionRecord>& regions, const RegionRecord& region) {
+    const auto same = std::find_if(regions.begin(), regions.end(),
+                                   [&region](const RegionRecord& other) { return other.key == region.key; });
+    if (same == regions.end()) return regions.push_back(region);
+    const bool known = same->work_seconds > 0.0 && region.work_seconds > 0.0;
+    same->calls += region.calls;
+    same->seconds += region.seconds;
+    same->work_seconds = known ? same->work_seconds + region.work_seconds : 0.0;
+    same->longest_seconds = known ? same->longest_seconds + region.longest_seconds : 0.0;
+}
+
 void keep_longest(std::vector<RegionRecord>& regions) {
     std::sort(regions.begin(), regions.end(), [](const RegionRecord& a, const RegionRecord& b) {
         return a.seconds != b.seconds ? a.seconds > b.seconds : a.key < b.key;
     });
     if (regions.size() <= kRegionsKept) return;
-    RegionRecord rest;
-    rest.key = "others";
-    bool known = true;  // the work of all of them
+    std::vector<RegionRecord> rest;
     for (std::size_t i = kRegionsKept; i < regions.size(); ++i) {
-        rest.calls += regions[i].calls;
-        rest.seconds += regions[i].seconds;
-        rest.work_seconds += regions[i].work_seconds;
-        rest.longest_seconds += regions[i].longest_seconds;
-        known = known && regions[i].work_seconds > 0.0;
+        regions[i].key = "others";
+        add(rest, regions[i]);
     }
-    if (!known) rest.work_seconds = rest.longest_seconds = 0.0;
     regions.resize(kRegionsKept);
-    regions.push_back(rest);
+    regions.push_back(rest.front());
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ std::optional<RunRecord> run_record(const RunSeen& seen) {
     int widest = 0;
     for (const RegionSeen& region : seen.regions) {
         if (region.record.calls == 0) continue;
-        run.regions.push_back(region.record);
+        add(run.regions, region.record);
         timed = timed && region.timed;
         in_regions += region.record.seconds;
         widest = std::max(widest, region.widest);

@@ -45,7 +45,9 @@ struct OptionRow {
     X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
     X(openmp, choice, "safe", "off|safe", experimental,                                                      \
       "builds with -Dopenmp=true only. off: forward every call; safe: cap the number of threads that the "   \
-      "environment or the machine sets at the budget, before the first region; count regions, resize none")  \
+      "environment or the machine sets at the budget (OMP_NUM_THREADS is lowered for programs that read "    \
+      "it), or where CORUN_PROFILE has measured fewer to be faster at those; on shared CPUs let threads "    \
+      "spin briefly instead of long; count regions, resize none")                                            \
     X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \

@@ -52,7 +52,7 @@ class RegionKeys {
   public:
     std::string of(const void* body) {
         LoadedObject object{};
-        if (body == nullptr || !find_object(body, object)) return "others";
+        if (body == nullptr || !find_object(body, object)) return "unknown";
         auto [place, made] = ids_.try_emplace(object.dynamic);
         if (made)
             place->second = object.name == nullptr || object.name[0] == '\0' ? executable_build_id()

@@ -55,6 +55,16 @@ TEST(OpenMpHistory, TheWallTimeStandsForRegionsThatOverlap) {
     EXPECT_EQ(kept->regions.at(0).key, "wall");
 }
 
+TEST(OpenMpHistory, RegionsOfUnknownPlaceAreOne) {
+    const auto kept = run_record(run({region("unknown", 1.0), region("b", 0.5), region("unknown", 2.0)}));
+    ASSERT_TRUE(kept);
+    ASSERT_EQ(kept->regions.size(), 2U);
+    EXPECT_EQ(kept->regions[0].key, "unknown");
+    EXPECT_EQ(kept->regions[0].calls, 200U);
+    EXPECT_EQ(kept->regions[0].seconds, 3.0);
+    EXPECT_EQ(kept->regions[0].work_seconds, 3.0);
+}
+
 TEST(OpenMpHistory, ManyRegionsAreBounded) {
     std::vector<RegionSeen> many;
     for (int i = 0; i < 100; ++i) many.push_back(region("r" + std::to_string(i), 0.001 * (i + 1)));

@@ -247,6 +247,13 @@ class Profile(Case):
         self.assertEqual(len(self.runs()), 2)
 
     @needs_cpus
+    def test_numbers_of_its_own_say_nothing_of_a_width(self) -> None:
+        self.says(victim("steps"), "told 2, teams 1 2\n", self.settings)
+        self.assertFalse(self.path.exists())
+        self.says(victim("asks-again", "2"), "told 2, set 2, told 2, blocks left out 0\n", self.settings)
+        self.assertEqual(len(self.runs()), 1)
+
+    @needs_cpus
     def test_the_environments_number_is_lowered_too(self) -> None:
         self.tiny(2, {"OMP_NUM_THREADS": "2"})
         self.fabricate((2, 8.0, 0.0), (1, 2.0, 0.0))

@@ -52,6 +52,15 @@ static void asks_again(void) {
     printf("told %d, set %d, told %d, blocks left out %d\n", told, number, again, blank);
 }
 
+// Numbers of its own, the last of which is the one that it was told.
+static void steps(void) {
+    const int told = omp_get_max_threads();
+    omp_set_num_threads(1);
+    const int team = plain_team();
+    omp_set_num_threads(told);
+    printf("told %d, teams %d %d\n", told, team, plain_team());
+}
+
 static int from_environment(void) {
     const char* text = getenv("OMP_NUM_THREADS");
     return text ? atoi(text) : 0;
@@ -71,7 +80,8 @@ static void names_all(void) {
 
 // Room for as many as it reads, and teams that it does not name.
 static void reads(void) {
-    printf("read %d, team %d, OMP_NUM_THREADS=%s\n", from_environment(), plain_team(), getenv("OMP_NUM_THREADS"));
+    printf("read %d, team %d, OMP_NUM_THREADS=%s\n", from_environment(), plain_team(),
+           getenv("OMP_NUM_THREADS"));
 }
 
 // main's third argument and a program that it starts see the same.
@@ -154,8 +164,13 @@ int main(int argc, char** argv, char** third) {
     static const struct {
         const char* name;
         void (*run)(void);
-    } kBehaviours[] = {{"asks-and-cuts", asks_and_cuts}, {"asks-again", asks_again},   {"names-all", names_all},
-                       {"reads", reads},                 {"forks", forks},             {"new-threads", new_threads},
+    } kBehaviours[] = {{"asks-and-cuts", asks_and_cuts},
+                       {"asks-again", asks_again},
+                       {"names-all", names_all},
+                       {"reads", reads},
+                       {"forks", forks},
+                       {"new-threads", new_threads},
+                       {"steps", steps},
                        {"tiny", tiny}};
     if (argc > 2) number = atoi(argv[2]);
     if (argc > 1 && strcmp(argv[1], "passes-on") == 0) return passes_on(third), 0;
