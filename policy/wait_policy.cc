@@ -33,7 +33,7 @@ WaitChoice choose_wait(const WaitFacts& facts) {
     const std::string why = "about " + number(others) + " other tasks want the same CPUs";
     // With another task for each CPU whoever is waited for is as likely as not to be waiting for a CPU
     // itself.
-    return {others >= facts.affinity ? WaitKind::passive : WaitKind::bounded, why};
+    return {others >= facts.affinity ? WaitKind::passive : WaitKind::brief, why};
 }
 
 }  // namespace corun::policy

@@ -67,14 +67,14 @@ void cap(const Runtime& runtime, OpenMpThread& thread) {
 // LLVM's and Intel's runtimes have a function for it, of the calling thread and its teams. Another time than
 // their default the program has chosen.
 void set_block_time(const Runtime& runtime) {
-    const OpenMpWait wait = openmp_start().wait;
-    if (runtime.kind != RuntimeKind::libomp || wait == OpenMpWait::leave) return;
+    const policy::WaitKind wait = openmp_start().wait;
+    if (runtime.kind != RuntimeKind::libomp || wait == policy::WaitKind::leave) return;
     constexpr int kDefault = 200;  // milliseconds; 1 is the least above 0
     const DynamicSection section(runtime.object);
     auto* const get = reinterpret_cast<int (*)()>(section.symbol("kmp_get_blocktime"));
     auto* const set = reinterpret_cast<void (*)(int)>(section.symbol("kmp_set_blocktime"));
     if (get == nullptr || set == nullptr || get() != kDefault) return;
-    set(wait == OpenMpWait::bounded ? 1 : 0);
+    set(wait == policy::WaitKind::bounded ? 1 : 0);
     if (!process_off()) openmp_tell_wait();
 }
 

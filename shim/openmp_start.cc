@@ -66,10 +66,11 @@ void decide_wait() {
     read_load(facts);
     const policy::WaitChoice choice = policy::choose_wait(facts);
     if (choice.kind == policy::WaitKind::leave) return;
-    const bool bounded = choice.kind == policy::WaitKind::bounded;
-    start.wait = bounded ? OpenMpWait::bounded : OpenMpWait::passive;
-    std::snprintf(wait_effect, sizeof wait_effect, "%s: %s", bounded ? "bounded spin" : "passive",
-                  choice.why.c_str());
+    start.wait = choice.kind;
+    const char* const name = choice.kind == policy::WaitKind::passive ? "no spin"
+                             : choice.kind == policy::WaitKind::brief ? "brief spin"
+                                                                      : "bounded spin";
+    std::snprintf(wait_effect, sizeof wait_effect, "%s: %s", name, choice.why.c_str());
 }
 
 // --- the number of threads
@@ -129,9 +130,12 @@ bool has_runtime() {
 
 // A program with threads may be reading its environment on one of them.
 void set_spins() {
-    if (start.wait == OpenMpWait::leave || spins_set.load() || is_set(kSpinCount) || !__libc_single_threaded)
+    if (start.wait == policy::WaitKind::leave || spins_set.load() || is_set(kSpinCount) ||
+        !__libc_single_threaded)
         return;
-    const std::string spins = std::to_string(start.wait == OpenMpWait::bounded ? policy::kBoundedSpins : 0);
+    const std::string spins = std::to_string(start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
+                                             : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
+                                                                                     : 0);
     if (setenv(kSpinCount, spins.c_str(), 0) != 0) return;
     spins_set.store(true);
     openmp_tell_wait();

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <climits>
 
-namespace corun {
+#include "policy/wait_policy.h"
 
-enum class OpenMpWait { leave, bounded, passive };  ///< see policy/wait_policy.h
+namespace corun {
 
 struct OpenMpStart {
     bool wanted = false;         ///< the hooks do their work
@@ -18,7 +18,7 @@ struct OpenMpStart {
     int environment = 0;         ///< outermost OMP_NUM_THREADS that the program was started with; 0: none
     int limit = INT_MAX;         ///< threads, of what nobody chose: budget or start width
     int processors = INT_MAX;    ///< CPUs that the program may be told of: the budget
-    OpenMpWait wait = OpenMpWait::leave;
+    policy::WaitKind wait = policy::WaitKind::leave;
     int width = 1;  ///< what teams have that nobody chose: the least of default and limit
 };
 

@@ -46,7 +46,7 @@ TEST(WaitPolicy, AQuotaBelowTheMask) {
 TEST(WaitPolicy, Neighbours) {
     WaitFacts facts = alone();
     facts.runnable = facts.load = 1.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
     facts.runnable = facts.load = 4.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
 }
@@ -66,7 +66,7 @@ TEST(WaitPolicy, ATeamThatLeavesRoom) {
     facts.runnable = facts.load = 2.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.runnable = facts.load = 3.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
 }
 
 TEST(WaitPolicy, NeighboursAreSpreadOverTheWholeMachine) {
@@ -75,7 +75,7 @@ TEST(WaitPolicy, NeighboursAreSpreadOverTheWholeMachine) {
     facts.runnable = facts.load = 8.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.runnable = facts.load = 32.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
 }
 
 }  // namespace
