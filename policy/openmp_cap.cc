@@ -98,4 +98,16 @@ bool lower_outermost(char* list, int limit) {
     return true;
 }
 
+bool word_names(std::string_view word, int number) {
+    for (std::size_t at = 0; at < word.size(); ++at) {
+        if (!digit(word[at])) continue;
+        const std::size_t begin = at;
+        while (at < word.size() && digit(word[at])) ++at;
+        if (at - begin > kMostDigits) continue;
+        const int named = number_at(word, {begin, at});
+        if (number > 0 && named >= number && named % number == 0 && named / number <= kMostRanks) return true;
+    }
+    return false;
+}
+
 }  // namespace corun::policy

@@ -80,4 +80,9 @@ struct SetNumber {
 /// False, and nothing is changed, when it is no plain list or not above the limit.
 bool lower_outermost(char* list, int limit);
 
+/// Whether a word of a command line holds `number` or up to kMostRanks times it. A program that is told its
+/// number in two places may compare them, and give up when they differ (GROMACS does): both stay then.
+[[nodiscard]] bool word_names(std::string_view word, int number);
+inline constexpr int kMostRanks = 16;
+
 }  // namespace corun::policy

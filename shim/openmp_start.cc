@@ -96,6 +96,15 @@ void decide() {
     decide_wait();
 }
 
+bool command_line_names(int number) {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string word;
+    std::getline(file, word, '\0');  // the program
+    while (std::getline(file, word, '\0'))
+        if (policy::word_names(word, number)) return true;
+    return false;
+}
+
 void lower_environment() {
     constexpr std::size_t length = sizeof kNumThreads - 1;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -181,7 +190,7 @@ void openmp_process_started() noexcept {
     if (process_off() || openmp_hooked == nullptr) return;
     quietly([] {
         if (!has_runtime() || !openmp_start().wanted) return;
-        if (start.limit != INT_MAX) lower_environment();
+        if (start.environment > start.limit && !command_line_names(start.environment)) lower_environment();
         set_spins();
     });
 }

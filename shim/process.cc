@@ -275,7 +275,13 @@ void pool_capped(const char* pool, int asked, int given) noexcept {
 
 void lever_in_force(const char* lever, const char* effect, const char* option) noexcept {
     try {
-        const std::lock_guard<std::mutex> hold(stories().mutex);
+        // In a forked child it may be held by a thread that is not there: rather no story than a hang.
+        std::unique_lock<std::mutex> hold(stories().mutex, std::try_to_lock);
+        for (int tries = 0; !hold.owns_lock() && tries < 100; ++tries) {
+            usleep(100);
+            static_cast<void>(hold.try_lock());
+        }
+        if (!hold.owns_lock()) return;
         for (const LeverStory& known : stories().levers)
             if (known.lever == lever && known.effect == effect) return;
         stories().levers.push_back({lever, effect, option});

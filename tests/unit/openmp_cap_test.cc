@@ -134,5 +134,15 @@ TEST(OpenMpList, OnlyDownwards) {
     }
 }
 
+TEST(OpenMpWords, TheNumberOrSomeRanksOfIt) {
+    for (const char* word : {"16", "-ntomp=16", "-t16", "a16b", "32", "x7,48", "256", "1.16", "0016"})
+        EXPECT_TRUE(word_names(word, 16)) << word;
+    for (const char* word :
+         {"", "-ntomp", "160001", "1", "6", "15", "17", "116", "272", "1600001", "16000000000"})
+        EXPECT_FALSE(word_names(word, 16)) << word;
+    EXPECT_FALSE(word_names("0", 0));
+    EXPECT_FALSE(word_names("5", 0));
+}
+
 }  // namespace
 }  // namespace corun::policy

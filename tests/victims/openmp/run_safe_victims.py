@@ -70,6 +70,12 @@ class Environment(Case):
         self.each(["names-all"], "read 1, team 1, told 1\n", {**WIDE, **ONE})
         self.each(["names-all"], "read 1, team 1, told 1\n", {"OMP_NUM_THREADS": "1"})
 
+    def test_a_number_that_the_command_line_has_too(self) -> None:
+        # It may compare the two.
+        for word in ("5", "-t=10"):
+            self.each(["reads", word], "read 5, team 1, OMP_NUM_THREADS=5\n", {**WIDE, **ONE})
+        self.each(["reads", "7"], "read 1, team 1, OMP_NUM_THREADS=1\n", {**WIDE, **ONE})
+
     def test_lists(self) -> None:
         for text, lowered in (("5,3", "1,3"), (" 5 , 3", " 1 , 3"), ("12", "1")):
             self.each(["reads"], f"read 1, team 1, OMP_NUM_THREADS={lowered}\n", {"OMP_NUM_THREADS": text, **ONE})
