@@ -34,6 +34,7 @@ enum class Decided { no, running, yes };
 constinit std::atomic<Decided> decided{Decided::no};
 constinit OpenMpStart start{};
 
+constinit std::atomic<bool> has_runtime_at_start{false};
 constinit std::atomic<const void*> counted{nullptr};  // the runtime that counted last
 constinit std::atomic<bool> spins_set{false};         // in the environment, by us
 constinit char wait_effect[200];                      // for the report
@@ -57,7 +58,7 @@ void read_load(policy::WaitFacts& facts) {
 
 void decide_wait() {
     policy::WaitFacts facts;
-    facts.threads = start.width;
+    facts.threads = std::min(start.width, start.affinity);
     facts.affinity = start.affinity;
     facts.machine = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
     facts.quota = start.quota;
@@ -76,6 +77,23 @@ void decide_wait() {
 // --- the number of threads
 // ---------------------------------------------------------------------------------------
 
+template <typename Test>
+bool any_word(Test test) {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string word;
+    std::getline(file, word, '\0');  // the program
+    while (std::getline(file, word, '\0'))
+        if (test(word)) return true;
+    return false;
+}
+
+// "gmx mdrun -ntomp 16" with OMP_NUM_THREADS=16: meant for this very program, which names some of its teams
+// by it and not others.
+bool is_said_twice(int number) {
+    return has_runtime_at_start.load() &&
+           any_word([number](const std::string& word) { return policy::word_is(word, number); });
+}
+
 void decide() {
     const Options& options = process_options();
     start.environment = openmp_environment_number();
@@ -89,20 +107,12 @@ void decide() {
     const int own = start.environment > 0 ? start.environment : budget.affinity;
     start.width = own;
     if (options.is(OptionId::mode, "observe")) return;
+    if (own > budget.cpus && start.environment > 0 && is_said_twice(own)) return decide_wait();
     start.processors = budget.cpus;
     const int most = std::min(own, budget.cpus);
     start.width = start_profile_width(most, budget.cpus);
     start.limit = start.width < most ? start.width : budget.cpus;
     decide_wait();
-}
-
-bool command_line_names(int number) {
-    std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    std::string word;
-    std::getline(file, word, '\0');  // the program
-    while (std::getline(file, word, '\0'))
-        if (policy::word_names(word, number)) return true;
-    return false;
 }
 
 void lower_environment() {
@@ -189,8 +199,13 @@ const OpenMpStart& openmp_start() noexcept {
 void openmp_process_started() noexcept {
     if (process_off() || openmp_hooked == nullptr) return;
     quietly([] {
-        if (!has_runtime() || !openmp_start().wanted) return;
-        if (start.environment > start.limit && !command_line_names(start.environment)) lower_environment();
+        if (!has_runtime()) return;
+        has_runtime_at_start.store(true);
+        if (!openmp_start().wanted) return;
+        const auto names = [](const std::string& word) {
+            return policy::word_names(word, start.environment);
+        };
+        if (start.environment > start.limit && !any_word(names)) lower_environment();
         set_spins();
     });
 }

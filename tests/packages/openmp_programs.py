@@ -7,8 +7,8 @@ program and returns everything that must not change, by name, and `timed(folder)
 takes a few seconds.
 """
 
-import re
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
