@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs do with the number of threads that they are told or read: one behaviour a run, named by the
-// first argument; the second is a number, in letters where the shim is not to find it. Built by gcc and by clang.
+// first argument; the second is a number, in letters where the shim is not to find it. Built by gcc and by
+// clang.
 #define _GNU_SOURCE
 #include <omp.h>
 #include <pthread.h>
