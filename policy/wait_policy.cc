@@ -30,6 +30,8 @@ WaitChoice choose_wait(const WaitFacts& facts) {
     const double others = std::min(facts.runnable, facts.load) * facts.affinity / machine;
     if (facts.threads + others <= facts.affinity + kWaitDeadband)
         return choice(WaitKind::leave, "there are CPUs enough");
+    if (facts.waited < std::max(kWaitedSeconds, kWaitedShare * facts.ran))
+        return choice(WaitKind::leave, "other tasks yield");
     const std::string why = "about " + number(others) + " other tasks want the same CPUs";
     // With another task for each CPU whoever is waited for is as likely as not to be waiting for a CPU
     // itself.

@@ -16,6 +16,8 @@ struct WaitFacts {
     double quota = 0.0;   ///< CPUs by cgroup quota; 0: none
     double runnable = 0;  ///< other tasks of the machine that run or want to, at this moment
     double load = 0.0;    ///< the load of the last minute
+    double ran = 0.0;     ///< seconds that this process has run so far
+    double waited = 0.0;  ///< seconds in which it could have run, but another task did
     bool chosen = false;  ///< the user has set how to wait
 };
 
@@ -42,6 +44,10 @@ inline constexpr int kBriefSpins = 300;
 
 /// Part of a CPU that others must want beyond what is free: less is the machine's own housekeeping.
 inline constexpr double kWaitDeadband = 0.75;
+
+/// Tasks of lower priority count in the load, but yield: whoever shares CPUs has waited for one himself.
+inline constexpr double kWaitedSeconds = 0.001;
+inline constexpr double kWaitedShare = 0.1;  ///< of what it ran
 
 [[nodiscard]] WaitChoice choose_wait(const WaitFacts& facts);
 

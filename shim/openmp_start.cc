@@ -56,6 +56,17 @@ void read_load(policy::WaitFacts& facts) {
     facts.runnable = std::max(0, runnable - 1);  // without ourselves
 }
 
+// Nanoseconds on a CPU and waiting for one. Where the kernel does not count them nobody is taken for a
+// neighbour.
+void read_waiting(policy::WaitFacts& facts) {
+    std::ifstream file("/proc/self/schedstat");
+    double ran = 0.0;
+    double waited = 0.0;
+    if (!(file >> ran >> waited)) return;
+    facts.ran = 1e-9 * ran;
+    facts.waited = 1e-9 * waited;
+}
+
 void decide_wait() {
     policy::WaitFacts facts;
     facts.threads = std::min(start.width, start.affinity);
@@ -65,6 +76,7 @@ void decide_wait() {
     for (const char* name : {"OMP_WAIT_POLICY", kSpinCount, "KMP_BLOCKTIME", "KMP_LIBRARY"})
         facts.chosen = facts.chosen || is_set(name);
     read_load(facts);
+    read_waiting(facts);
     const policy::WaitChoice choice = policy::choose_wait(facts);
     if (choice.kind == policy::WaitKind::leave) return;
     start.wait = choice.kind;

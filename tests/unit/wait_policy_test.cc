@@ -9,6 +9,8 @@ namespace {
 WaitFacts alone() {
     WaitFacts facts;
     facts.threads = facts.affinity = facts.machine = 4;
+    facts.ran = 0.005;
+    facts.waited = 0.004;  // of no interest without neighbours
     return facts;
 }
 
@@ -48,6 +50,19 @@ TEST(WaitPolicy, Neighbours) {
     facts.runnable = facts.load = 1.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
     facts.runnable = facts.load = 4.0;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
+}
+
+TEST(WaitPolicy, NeighboursThatYieldAreNone) {
+    WaitFacts facts = alone();
+    facts.runnable = facts.load = 9.0;
+    ASSERT_EQ(choose_wait(facts).kind, WaitKind::passive);
+    facts.waited = 0.0005;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    facts.ran = 1.0;
+    facts.waited = 0.05;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    facts.waited = 0.2;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
 }
 
