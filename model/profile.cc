@@ -184,7 +184,11 @@ LoadResult load(const std::string& path, const Identity& identity) {
             result.profile = profile_format::decode_section(section);
             return result;
         }
-        result.status = LoadStatus::foreign;
+        // Runs of OpenMP programs are nobody else's knowledge of ops.
+        const bool has_ops = std::any_of(parsed.sections.begin(), parsed.sections.end(),
+                                         [](const json& section) { return !section["ops"].empty(); });
+        result.status = has_ops ? LoadStatus::foreign : LoadStatus::missing;
+        if (!has_ops) return result;
         result.message = foreign_message(path, parsed.sections, wanted);
     } catch (const Broken& broken) {
         result.status = LoadStatus::broken;

@@ -2,6 +2,8 @@
 // What was learned, on disk: versioned, checksummed, written atomically, never trusted blindly.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,11 +36,33 @@ struct ProfilePhase {
     double gain = 0.0;              ///< log ratio over pass-through
 };
 
+/// What one OpenMP region did in one run, see policy/openmp_width.h. Seconds.
+struct ProfileRegion {
+    std::string key;
+    std::uint64_t calls = 0;
+    double seconds = 0.0;
+    double work_seconds = 0.0;
+    double longest_seconds = 0.0;
+};
+
+/// One run of a process that used OpenMP.
+struct ProfileRun {
+    std::string program;  ///< build-id of the executable
+    std::string words;    ///< its command line, hashed
+    int width = 1;        ///< that all its regions could have
+    double seconds = 0.0;
+    std::vector<ProfileRegion> regions;
+};
+
 struct Profile {
     Identity identity;
     std::vector<ProfileOp> ops;
     std::vector<ProfilePhase> phases;
+    std::vector<ProfileRun> runs;  ///< oldest first
 };
+
+inline constexpr std::size_t kProfileRuns = 16;       ///< of a process that are kept: the latest
+inline constexpr std::size_t kProfileAllRuns = 1024;  ///< of all processes
 
 /// The measured points of `curve` and their counts into `op`.
 void put_curve(ProfileOp& op, const Curve& curve);
@@ -58,11 +82,12 @@ struct LoadResult {
 [[nodiscard]] LoadResult load_profile(const std::string& path, const Identity& identity);
 
 /// Merges `profile` into the file's section for its identity (ops it does not name are kept, those it does
-/// are replaced; phases, when it has any, replace those of the section; other sections are untouched; a
-/// broken file is replaced, one of a newer version or that is no regular file is left alone: an error). Ops
-/// with absurd figures are left out. Written to a temporary file beside it, fsynced and renamed, so that the
-/// file is whole at every moment; of two processes that save at once the later one wins (what the other
-/// learned is lost). Returns an error sentence, or nothing when all went well. Never throws.
+/// are replaced; phases, when it has any, replace those of the section; runs come after those that are there,
+/// the oldest go; other sections are untouched; a broken file is replaced, one of a newer version or that is
+/// no regular file is left alone: an error). Ops with absurd figures are left out. Written to a temporary
+/// file beside it, fsynced and renamed, so that the file is whole at every moment; of two processes that save
+/// at once the later one wins (what the other learned is lost). Returns an error sentence, or nothing when
+/// all went well. Never throws.
 [[nodiscard]] std::optional<std::string> save_profile(const std::string& path, const Profile& profile);
 
 }  // namespace corun::model

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@ constexpr int kMostCount = 1'000'000'000;
 constexpr double kMostSeconds = 1e7;
 constexpr double kMostGain = 100.0;  // log ratio
 constexpr std::size_t kMostBuckets = 4096;
+constexpr std::size_t kMostRegions = 2048;  // of a run
 
 // --- values ---
 
@@ -59,6 +61,11 @@ int integer(const json& value, int low, int high) {
     const auto number = value.get<std::int64_t>();
     if (number < low || number > high) throw Broken("a number is absurd");
     return static_cast<int>(number);
+}
+
+std::uint64_t count(const json& value) {
+    if (!value.is_number_unsigned()) throw Broken("a count was expected");
+    return value.get<std::uint64_t>();
 }
 
 double number(const json& value, double low, double high) {
@@ -132,6 +139,46 @@ ProfilePhase decode_phase(const json& value) {
     return phase;
 }
 
+json encode(const ProfileRun& run) {
+    json regions = json::array();
+    for (const ProfileRegion& region : run.regions)
+        regions.push_back(
+            {clean(region.key), region.calls, region.seconds, region.work_seconds, region.longest_seconds});
+    return {{"program", clean(run.program)},
+            {"words", clean(run.words)},
+            {"width", run.width},
+            {"seconds", run.seconds},
+            {"regions", std::move(regions)}};
+}
+
+ProfileRun decode_run(const json& value) {
+    ProfileRun run;
+    run.program = text(member(value, "program"));
+    run.words = text(member(value, "words"));
+    run.width = integer(member(value, "width"), 1, kMostWidth);
+    run.seconds = number(member(value, "seconds"), 0.0, kMostSeconds);
+    for (const json& each : list(member(value, "regions"), kMostRegions)) {
+        if (list(each, 5).size() != 5) throw Broken("a region has five fields");
+        // Of many threads at once: their sum may be more than the wall time.
+        constexpr double kMostSum = kMostSeconds * kMostWidth;
+        run.regions.push_back({text(each[0]), count(each[1]), number(each[2], 0.0, kMostSum),
+                               number(each[3], 0.0, kMostSum), number(each[4], 0.0, kMostSum)});
+    }
+    return run;
+}
+
+// The oldest runs of each process, and then of all, go.
+json latest_runs(json runs) {
+    std::map<std::pair<std::string, std::string>, std::size_t> of_process;
+    json kept = json::array();
+    for (auto run = runs.rbegin(); run != runs.rend() && kept.size() < kProfileAllRuns; ++run)
+        if (++of_process[{(*run)["program"].get<std::string>(), (*run)["words"].get<std::string>()}] <=
+            kProfileRuns)
+            kept.push_back(std::move(*run));
+    std::reverse(kept.begin(), kept.end());
+    return kept;
+}
+
 // Only what load_profile() would take back is written.
 template <class Item, class Decode>
 void append_valid(json& items, const Item& item, const Decode& decode) {
@@ -160,6 +207,7 @@ Profile decode_section(const json& value) {
     for (const json& op : list(member(value, "ops"), SIZE_MAX)) profile.ops.push_back(decode_op(op));
     for (const json& phase : list(member(value, "phases"), SIZE_MAX))
         profile.phases.push_back(decode_phase(phase));
+    for (const json& run : list(member(value, "runs"), SIZE_MAX)) profile.runs.push_back(decode_run(run));
     return profile;
 }
 
@@ -177,6 +225,8 @@ std::string compose(const json& sections) {
         lines(section["ops"]);
         out += "],\n\"phases\": [";
         lines(section["phases"]);
+        out += "],\n\"runs\": [";
+        lines(section["runs"]);
         out += "]}";
     }
     return out + "]}\n";
@@ -203,11 +253,13 @@ Parsed parse(const std::string& content) {
     if (parsed.version > kVersion) return parsed;
     parsed.sections = json::array();
     for (json& section : list(member(document, "sections"), kMostBuckets)) {
+        if (parsed.version == 1) section["runs"] = json::array();
         static_cast<void>(decode_section(section));
         // No other members: compose() does not write them, so that the checksum would not match.
         parsed.sections.push_back({{"identity", std::move(section["identity"])},
                                    {"ops", std::move(section["ops"])},
-                                   {"phases", std::move(section["phases"])}});
+                                   {"phases", std::move(section["phases"])},
+                                   {"runs", std::move(section["runs"])}});
     }
     return parsed;
 }
@@ -219,7 +271,10 @@ void merge(json& sections, const Profile& profile) {
         if (section == nullptr && each["identity"] == identity) section = &each;
     }
     if (section == nullptr) {
-        sections.push_back({{"identity", identity}, {"ops", json::array()}, {"phases", json::array()}});
+        sections.push_back({{"identity", identity},
+                            {"ops", json::array()},
+                            {"phases", json::array()},
+                            {"runs", json::array()}});
         section = &sections.back();
     }
     json ops = json::array();
@@ -230,6 +285,9 @@ void merge(json& sections, const Profile& profile) {
         if (!named.contains(old["name"].get<std::string>())) ops.push_back(std::move(old));
     }
     (*section)["ops"] = std::move(ops);
+    json& runs = (*section)["runs"];
+    for (const ProfileRun& run : profile.runs) append_valid(runs, run, decode_run);
+    runs = latest_runs(std::move(runs));
     if (profile.phases.empty()) return;
     json phases = json::array();
     for (const ProfilePhase& phase : profile.phases) append_valid(phases, phase, decode_phase);

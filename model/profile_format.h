@@ -15,7 +15,7 @@
 
 namespace corun::model::profile_format {
 
-inline constexpr int kVersion = 1;
+inline constexpr int kVersion = 2;                                // 1: sections without runs, still read
 inline constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // larger files are refused as broken
 inline constexpr int kMostWidth = 1 << 16;                        // also of a budget
 

@@ -113,7 +113,7 @@ StartWidth keep(int width, std::string why) {
 
 }  // namespace
 
-StartWidth choose_start_width(std::span<const RunRecord> runs, int own) {
+StartWidth choose_start_width(std::span<const RunRecord> runs, int own, bool may_try) {
     own = std::max(own, 1);
     if (own == 1) return keep(1, "there is no other width");
     if (runs.empty()) return keep(own, "the first run");
@@ -128,6 +128,7 @@ StartWidth choose_start_width(std::span<const RunRecord> runs, int own) {
     for (const int width : widths) {
         const auto seconds = predictor.total(width);
         if (width == own || !seconds || *seconds >= least) continue;
+        if (!may_try && !predictor.measured(width)) continue;
         least = *seconds;
         start.width = width;
         start.seconds = seconds;
@@ -135,7 +136,7 @@ StartWidth choose_start_width(std::span<const RunRecord> runs, int own) {
         start.why =
             percent(1.0 - *seconds / *base) + (start.tries ? " less time expected" : " less time measured");
     }
-    if (start.tries) return start;
+    if (start.tries || !may_try) return start;
     const auto repeats = std::count_if(runs.begin(), runs.end(),
                                        [&start](const RunRecord& run) { return run.width == start.width; });
     const int width = next_try(predictor, widths, *start.seconds, repeats >= kStartSettled);
@@ -182,14 +183,14 @@ std::span<const RunRecord> StartHistory::runs(const ProcessKey& key) const {
     return process->second.runs;
 }
 
-StartWidth StartHistory::choose(const ProcessKey& key, int own) const {
+StartWidth StartHistory::choose(const ProcessKey& key, int own, bool may_try) const {
     const auto known = runs(key);
-    if (!known.empty()) return choose_start_width(known, own);
+    if (!known.empty()) return choose_start_width(known, own, may_try);
     const auto program = programs_.find(key.program);
     if (program == programs_.end()) return choose_start_width({}, own);
     std::optional<int> common;
     for (const auto& [words, process] : program->second) {
-        const StartWidth start = choose_start_width(process.runs, own);
+        const StartWidth start = choose_start_width(process.runs, own, may_try);
         // Each its own try or another width: nothing that holds for all of them.
         if (start.tries || (common && *common != start.width))
             return keep(std::max(own, 1), "new words, and other runs of the program do not agree");

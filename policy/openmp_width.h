@@ -54,8 +54,9 @@ inline constexpr double kStartUnknown = 0.05;  ///< share of the time in regions
 /// Without knowledge of the work one narrower width is tried a run, in halves, so that a try at most doubles
 /// the time of regions that scale, until one is slower than the best by kStartStop. With it, so that the
 /// second run is a good one, that waits for kStartSettled runs, and only widths are tried that should cost
-/// less than kStartStop: the prediction is too high where threads are in each other's way.
-[[nodiscard]] StartWidth choose_start_width(std::span<const RunRecord> runs, int own);
+/// less than kStartStop: the prediction is too high where threads are in each other's way. Without `may_try`
+/// only widths that were measured are chosen.
+[[nodiscard]] StartWidth choose_start_width(std::span<const RunRecord> runs, int own, bool may_try = true);
 
 /// Which process this is: the same program with the same words does about the same again.
 struct ProcessKey {
@@ -74,7 +75,7 @@ class StartHistory {
 
     void add(const ProcessKey& key, RunRecord run);
     /// Of this process; if it is new, of its program: only when all processes of it that are known agree.
-    [[nodiscard]] StartWidth choose(const ProcessKey& key, int own) const;
+    [[nodiscard]] StartWidth choose(const ProcessKey& key, int own, bool may_try = true) const;
     [[nodiscard]] std::span<const RunRecord> runs(const ProcessKey& key) const;  ///< oldest first
 
   private:

@@ -3,8 +3,11 @@
 
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -36,15 +39,27 @@ std::string read_note(const char* note, const char* end) {
     return {};
 }
 
+std::string find_note(const ElfW(Phdr) * segments, std::size_t count, std::uintptr_t base) {
+    std::string hex;
+    for (std::size_t i = 0; i < count && hex.empty(); ++i) {
+        if (segments[i].p_type != PT_NOTE) continue;
+        const char* note = reinterpret_cast<const char*>(base + segments[i].p_vaddr);
+        hex = read_note(note, note + segments[i].p_memsz);
+    }
+    return hex;
+}
+
+std::string name_and_size(const char* path) {
+    struct stat info {};
+    const char* slash = std::strrchr(path, '/');
+    const long long size = stat(path, &info) == 0 ? static_cast<long long>(info.st_size) : 0;
+    return std::string(slash != nullptr ? slash + 1 : path) + ":" + std::to_string(size);
+}
+
 int visit(dl_phdr_info* info, std::size_t, void* argument) {
     auto& search = *static_cast<Search*>(argument);
     if (info->dlpi_name == nullptr || std::strcmp(info->dlpi_name, search.path) != 0) return 0;
-    for (int i = 0; i < info->dlpi_phnum && search.hex.empty(); ++i) {
-        const auto& segment = info->dlpi_phdr[i];
-        if (segment.p_type != PT_NOTE) continue;
-        const char* note = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
-        search.hex = read_note(note, note + segment.p_memsz);
-    }
+    search.hex = find_note(info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr);
     return 1;
 }
 
@@ -53,11 +68,21 @@ int visit(dl_phdr_info* info, std::size_t, void* argument) {
 std::string build_id(const char* path) {
     Search search{path, {}};
     dl_iterate_phdr(visit, &search);
-    if (!search.hex.empty()) return search.hex;
-    struct stat info {};
-    const char* slash = std::strrchr(path, '/');
-    const long long size = stat(path, &info) == 0 ? static_cast<long long>(info.st_size) : 0;
-    return std::string(slash != nullptr ? slash + 1 : path) + ":" + std::to_string(size);
+    return !search.hex.empty() ? search.hex : name_and_size(path);
+}
+
+std::string executable_build_id() {
+    const auto* const segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+    const std::size_t count = segments != nullptr ? getauxval(AT_PHNUM) : 0;
+    std::uintptr_t base = 0;  // of a program that lies where it was linked for
+    for (std::size_t i = 0; i < count; ++i)
+        if (segments[i].p_type == PT_PHDR) base = getauxval(AT_PHDR) - segments[i].p_vaddr;
+    std::string hex = find_note(segments, count, base);
+    if (!hex.empty()) return hex;
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return name_and_size(path);
 }
 
 }  // namespace corun

@@ -9,4 +9,7 @@ namespace corun {
 /// @param path as the loader knows it. May allocate.
 [[nodiscard]] std::string build_id(const char* path);
 
+/// The same of the program itself; takes no lock of the loader.
+[[nodiscard]] std::string executable_build_id();
+
 }  // namespace corun

@@ -2,6 +2,8 @@
 // OpenMP as gcc calls it, whichever runtime serves it (LLVM's does too), and the questions that every
 // compiler's code may ask. The hooks decide nothing and change no argument. Built without exceptions and
 // without destructors, so that pthread_exit and longjmp of the program pass through.
+#include <climits>
+
 #include "shim/openmp.h"
 
 namespace corun {
@@ -20,12 +22,34 @@ CORUN_GOMP_HOOKED(X)
 #define CALLER __builtin_return_address(0)
 #define REGION_RUNTIME(id) runtime_of_body(reinterpret_cast<const void*>(body), CALLER, OpenMp::id)
 
+// In the place of the program's body, of the few calls that are looked at closely.
+static void watched_body(void* data) {
+    auto& call = *static_cast<WatchedCall*>(data);
+    const std::uint64_t begin = ticks();
+    call.body(call.data);
+    const std::uint64_t work = ticks() - begin;
+    call.work.fetch_add(work, std::memory_order_relaxed);
+    std::uint64_t longest = call.longest.load(std::memory_order_relaxed);
+    while (longest < work && !call.longest.compare_exchange_weak(longest, work, std::memory_order_relaxed)) {
+    }
+}
+
+static inline void watch(OpenRegion& region, const Runtime& runtime, RegionBody*& body, void*& data) {
+    if (region.timed == nullptr || !openmp_watch.load(std::memory_order_relaxed)) [[likely]]
+        return;
+    region.watched = region_watch(runtime, body, data);
+    if (region.watched == nullptr) return;
+    body = watched_body;
+    data = region.watched;
+}
+
 // A region from its begin to its end.
 #define REGION(id, parameters, ...)                                                          \
     void corun_##id parameters {                                                             \
         const Runtime& runtime = REGION_RUNTIME(id);                                         \
         OpenRegion region;                                                                   \
         region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
+        watch(region, runtime, body, data);                                                  \
         id##_of(runtime)(__VA_ARGS__);                                                       \
         region_end(region);                                                                  \
     }
@@ -52,6 +76,7 @@ LOOP_RUNTIME(loop_runtime)
 LOOP_RUNTIME(loop_nonmonotonic_runtime)
 LOOP_RUNTIME(loop_maybe_nonmonotonic_runtime)
 
+// The runtime itself reads its data: never watched.
 unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned threads, unsigned flags) {
     const Runtime& runtime = REGION_RUNTIME(parallel_reductions);
     OpenRegion region;
@@ -125,7 +150,9 @@ void corun_set_threads_fortran(const std::int32_t* threads) {
 
 void corun_set_threads_fortran_8(const std::int64_t* threads) {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran_8);
-    const std::int64_t own = *threads > 1 && openmp_own(runtime, 2) == 1 ? 1 : *threads;
+    const int wanted = static_cast<int>(*threads < 0 ? 0 : *threads > INT_MAX ? INT_MAX : *threads);
+    const int given = openmp_own(runtime, wanted);
+    const std::int64_t own = given != wanted ? given : *threads;
     set_threads_fortran_8_of(runtime)(&own);
 }
 }  // extern "C"

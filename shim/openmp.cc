@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/openmp.h"
 
+#include <array>
 #include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 
+#include "policy/openmp_cap.h"
 #include "shim/message.h"
 #include "shim/process.h"
 #include "shim/undisturbed.h"
@@ -17,40 +18,21 @@ constinit std::atomic<OpenMpState> openmp_state{OpenMpState::unseen};
 
 namespace {
 
-constinit std::atomic<int> limit{INT_MAX};  // of what nobody chose
-constinit std::atomic<bool> forks_followed{
-    false};  // then a child is kept from waiting for its parent's threads
 constinit std::atomic<std::uint32_t> threads_seen{0};
-constinit std::atomic<int> environment_at_start{0};
-
-// OMP_NUM_THREADS may be a list, one number for each level of nesting.
-int number_in_environment() {
-    const char* const text = std::getenv("OMP_NUM_THREADS");
-    return text != nullptr ? static_cast<int>(std::strtol(text, nullptr, 10)) : 0;
-}
+constinit std::array<WatchedCall, 64> watched_calls{};
 
 // Hooks are entered before our constructors: a thread that asks now must hear what it will hear later.
 OpenMpState look_at_options() {
     if (source_early()) process_start();
     if (source_early()) return OpenMpState::unseen;  // another thread is at it
-    const Options& options = process_options();
-    const bool wanted =
-        !process_off() && options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::openmp, "off");
-    if (wanted && !options.is(OptionId::mode, "observe")) limit.store(process_start_budget().cpus);
-    forks_followed.store(wanted && options.is(OptionId::follow, "fork"));
-    environment_at_start.store(number_in_environment());
-    const auto state = wanted ? OpenMpState::active : OpenMpState::off;
+    const auto state = openmp_start().wanted ? OpenMpState::active : OpenMpState::off;
     openmp_state.store(state, std::memory_order_release);
     return state;
 }
 
-// Whether the environment or the machine explains the number. One that does not come from there the program
-// has set by a way that does not lead through us, and it may have cut its work accordingly.
-bool is_environments(int own) {
-    return own == environment_at_start.load(std::memory_order_relaxed) || own == number_in_environment();
-}
-bool is_default(const Runtime& runtime, int own) {
-    return own == get_procs_of(runtime)() || own == process_start_budget().affinity || is_environments(own);
+policy::NumberSources sources_now(const Runtime& runtime) {
+    const OpenMpStart& start = openmp_start();
+    return {get_procs_of(runtime)(), start.affinity, start.environment, openmp_environment_number()};
 }
 
 const char* file_name(const Runtime& runtime) {
@@ -59,23 +41,41 @@ const char* file_name(const Runtime& runtime) {
     return slash != nullptr ? slash + 1 : path != nullptr && path[0] != '\0' ? path : "the program";
 }
 
-void set_number(const Runtime& runtime, int own, int given, const char* lever, const char* option) {
-    set_threads_of(runtime)(given);
+void tell(const Runtime& runtime, int own, const policy::Cap& given) {
     char effect[200];
-    std::snprintf(effect, sizeof effect, "%s %d -> %d threads", file_name(runtime), own, given);
-    lever_in_force(lever, effect, option);
+    std::snprintf(effect, sizeof effect, "%s %d -> %d threads (%s)", file_name(runtime), own, given.threads,
+                  policy::reason_name(given.reason));
+    const bool held = given.reason == policy::CapReason::held;
+    lever_in_force(held ? "OpenMP in a forked child" : "OpenMP cap", effect,
+                   held ? "CORUN_FOLLOW" : "CORUN_OPENMP");
 }
 
 void cap(const Runtime& runtime, OpenMpThread& thread) {
-    const int own = get_max_of(runtime)();
-    if ((thread.held & runtime.bit) != 0) {
-        if (own > 1) set_number(runtime, own, 1, "OpenMP in a forked child", "CORUN_FOLLOW");
-        return;
-    }
-    const int most = limit.load(std::memory_order_relaxed);
-    if (own <= most || !is_default(runtime, own)) return;
-    thread.capped |= runtime.bit;
-    set_number(runtime, own, most, "OpenMP cap", "CORUN_OPENMP");
+    policy::NumberFacts facts;
+    facts.own = get_max_of(runtime)();
+    facts.limit = openmp_start().limit;
+    facts.held = (thread.held & runtime.bit) != 0;
+    facts.sources = sources_now(runtime);
+    const policy::Cap given = policy::cap_number(facts);
+    if (given.reason == policy::CapReason::program) openmp_own_word.store(true, std::memory_order_relaxed);
+    if (!given.changes()) return;
+    set_threads_of(runtime)(given.threads);
+    // A child that is not followed writes no report, and our lock may be that of a thread it has not got.
+    if (!process_off()) tell(runtime, facts.own, given);
+}
+
+// LLVM's and Intel's runtimes have a function for it, of the calling thread and its teams. Another time than
+// their default the program has chosen.
+void set_block_time(const Runtime& runtime) {
+    const policy::WaitKind wait = openmp_start().wait;
+    if (runtime.kind != RuntimeKind::libomp || wait == policy::WaitKind::leave) return;
+    constexpr int kDefault = 200;  // milliseconds; 1 is the least above 0
+    const DynamicSection section(runtime.object);
+    auto* const get = reinterpret_cast<int (*)()>(section.symbol("kmp_get_blocktime"));
+    auto* const set = reinterpret_cast<void (*)(int)>(section.symbol("kmp_set_blocktime"));
+    if (get == nullptr || set == nullptr || get() != kDefault) return;
+    set(wait == policy::WaitKind::bounded ? 1 : 0);
+    if (!process_off()) openmp_tell_wait();
 }
 
 // A region that is not hooked on this machine could be as wide as before, whatever we say.
@@ -113,6 +113,8 @@ void settle(const Runtime& runtime, OpenMpThread& thread) {
         if (get_level_of(runtime)() > 0)
             return;  // it opened the region before we were asked: not in the middle
         if (can_be_capped(runtime)) cap(runtime, thread);
+        set_block_time(runtime);
+        openmp_environment_back();
     }
     thread.settled |= runtime.bit;
 }
@@ -138,7 +140,7 @@ void openmp_before_region(const Runtime& runtime, long threads) {
             openmp_settle(runtime);
     }
     if ((thread.settled & runtime.bit) == 0) return;
-    if (forks_followed.load(std::memory_order_relaxed) && runtime.kind == RuntimeKind::gomp) {
+    if (openmp_start().follows_forks && runtime.kind == RuntimeKind::gomp) {
         if (threads == 1 || (threads == 0 && get_max_of(runtime)() <= 1)) return;  // no pool yet
         thread.pool |= runtime.bit;
     }
@@ -150,23 +152,60 @@ int openmp_own(const Runtime& runtime, int threads) {
     OpenMpThread& thread = openmp_thread;
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
         once(thread, [] { look_at_options(); });
-    if ((thread.held & runtime.bit) != 0 && threads > 1) return 1;
-    const int most = limit.load(std::memory_order_relaxed);
-    const bool repeats = threads > most && is_environments(threads);
-    if (repeats && (thread.capped & runtime.bit) != 0) return most;
-    if (get_level_of(runtime)() > 0) return threads;  // ends with the region
-    thread.repeated = repeats ? thread.repeated | runtime.bit : thread.repeated & ~runtime.bit;
-    thread.settled = repeats ? thread.settled & ~runtime.bit : thread.settled | runtime.bit;
-    if (repeats) thread.ready &= ~runtime.bit;
-    return threads;
+    if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return threads;
+    policy::SetFacts facts;
+    facts.wanted = threads;
+    facts.limit = openmp_start().limit;
+    facts.held = (thread.held & runtime.bit) != 0;
+    facts.inside = get_level_of(runtime)() > 0;
+    facts.sources.environment = openmp_start().environment;
+    if (threads > facts.limit) facts.sources.environment_now = openmp_environment_number();
+    const policy::SetNumber given = policy::set_number(facts);
+    if (given.reason != policy::SetReason::region && given.threads != openmp_start().width)
+        openmp_own_word.store(true, std::memory_order_relaxed);
+    if (given.reason == policy::SetReason::own) {
+        thread.repeated &= ~runtime.bit;
+        thread.settled |= runtime.bit;
+    } else if (given.reason == policy::SetReason::repeats) {
+        thread.repeated |= runtime.bit;
+        thread.settled &= ~runtime.bit;
+        thread.ready &= ~runtime.bit;
+    }
+    return given.threads;
 }
 
 int openmp_processors(const Runtime& runtime, int own) {
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
         once(openmp_thread, [] { look_at_options(); });
-    const int most = limit.load(std::memory_order_relaxed);
-    const bool ours = openmp_state.load(std::memory_order_acquire) == OpenMpState::active;
-    return ours && can_be_capped(runtime) && own > most ? most : own;
+    if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return own;
+    const int most = openmp_start().processors;
+    return can_be_capped(runtime) && own > most ? most : own;
+}
+
+// --- calls that are looked at closely
+// ----------------------------------------------------------------------------
+
+WatchedCall* region_watch(const Runtime& runtime, RegionBody* body, void* data) noexcept {
+    if (!runtime.object.holds(runtime.functions[static_cast<std::size_t>(OpenMp::parallel)])) return nullptr;
+    for (WatchedCall& call : watched_calls) {
+        if (call.taken.exchange(true, std::memory_order_acquire)) continue;
+        call.body = body;
+        call.data = data;
+        call.work.store(0, std::memory_order_relaxed);
+        call.longest.store(0, std::memory_order_relaxed);
+        return &call;
+    }
+    return nullptr;
+}
+
+void region_watched(const OpenRegion& region, RegionShard& shard) noexcept {
+    WatchedCall& call = *region.watched;
+    shard.work.fetch_add(call.work.load(std::memory_order_relaxed) * region.weight,
+                         std::memory_order_relaxed);
+    shard.longest.fetch_add(call.longest.load(std::memory_order_relaxed) * region.weight,
+                            std::memory_order_relaxed);
+    shard.watched.fetch_add(region.weight, std::memory_order_relaxed);
+    call.taken.store(false, std::memory_order_release);
 }
 
 std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads, std::uint64_t call,
@@ -191,7 +230,11 @@ std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long thr
 void openmp_after_fork(bool followed) noexcept {
     OpenMpThread& thread = openmp_thread;
     if (openmp_state.load(std::memory_order_relaxed) == OpenMpState::unseen) return;
-    if (!followed) return openmp_state.store(OpenMpState::off, std::memory_order_relaxed);
+    if (!followed) {
+        // What the parent was told holds for the child too, on all its threads: it has made room by it.
+        if (openmp_start().limit == INT_MAX) openmp_state.store(OpenMpState::off, std::memory_order_relaxed);
+        return;
+    }
     thread.held |= thread.pool;
     thread.settled &= ~thread.held;
     thread.ready &= ~thread.held;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "shim/clock.h"
+#include "shim/openmp_start.h"
 #include "shim/regions.h"
 #include "shim/resolver.h"
 
@@ -18,7 +19,6 @@ namespace corun {
 struct OpenMpThread {
     std::uint64_t ready;     ///< nothing is left to be done before a region
     std::uint64_t settled;   ///< capped, or the program's own word: not looked at again
-    std::uint64_t capped;    ///< it has been told the budget instead of its default
     std::uint64_t repeated;  ///< it has set the environment's number itself, and asked nothing since
     std::uint64_t pool;      ///< gcc's runtime keeps threads for it
     std::uint64_t held;      ///< in a forked child: one thread, for the others exist in the parent only
@@ -41,8 +41,8 @@ void openmp_settle(const Runtime& runtime);
 /// Before it opens a region that names `threads` (0: none), unless it is `ready`.
 void openmp_before_region(const Runtime& runtime, long threads);
 
-/// The program sets its number of threads: what it is to be. Its own word stays, but where it only repeats
-/// the environment's and has been told, or asks before its next region, that this is capped.
+/// The program sets its number of threads: what it is to be. Its own word stays; where it only repeats the
+/// environment's, until it asks again.
 int openmp_own(const Runtime& runtime, int threads);
 
 /// What omp_get_num_procs() is to say: never more than the budget.
@@ -50,11 +50,24 @@ int openmp_processors(const Runtime& runtime, int own);
 
 void openmp_after_fork(bool followed) noexcept;  ///< in the child, on the one thread that it has
 
+/// A call whose threads are timed inside the region's own code. Not in the hook's frame, which the program
+/// may leave by a jump while others still work.
+struct WatchedCall {
+    std::atomic<bool> taken;
+    RegionBody* body;
+    void* data;
+    std::atomic<std::uint64_t> work, longest;  ///< ticks of all threads, of the slowest
+};
+/// Takes a free one for the body to be run by `gomp.cc`; null: none is free, or another tool that is
+/// preloaded would see a body that is not the program's.
+WatchedCall* region_watch(const Runtime& runtime, RegionBody* body, void* data) noexcept;
+
 /// A region that is open, in the hook's frame.
 struct OpenRegion {
     RegionRecord* timed;   ///< null: only counted
     std::uint64_t begin;   ///< ticks
     std::uint32_t weight;  ///< calls that its time stands for
+    WatchedCall* watched;  ///< null: nobody looks how long its threads work; set where `timed` is
 };
 
 /// Of a region's calls in a shard the first eight are looked at closely, and then one of so many.
@@ -85,9 +98,13 @@ inline void region_count(OpenRegion& region, const Runtime& runtime, const void*
 inline void region_begin(OpenRegion& region, const Runtime& runtime, const void* body, long threads,
                          const void* caller) {
     region_count(region, runtime, body, threads, caller);
-    if (region.timed != nullptr) [[unlikely]]
+    if (region.timed != nullptr) [[unlikely]] {
+        region.watched = nullptr;
         region.begin = ticks();
+    }
 }
+
+void region_watched(const OpenRegion& region, RegionShard& shard) noexcept;  ///< its threads have joined
 
 inline void region_end(const OpenRegion& region) noexcept {
     if (region.timed == nullptr) [[likely]]
@@ -95,6 +112,7 @@ inline void region_end(const OpenRegion& region) noexcept {
     RegionShard& shard = region.timed->shards[openmp_thread.shard % kRegionShards];
     shard.ticks.fetch_add((ticks() - region.begin) * region.weight, std::memory_order_relaxed);
     shard.timed.fetch_add(region.weight, std::memory_order_relaxed);
+    if (region.watched != nullptr) region_watched(region, shard);
 }
 
 }  // namespace corun

@@ -9,6 +9,7 @@
 
 #include "shim/clock.h"
 #include "shim/openmp.h"
+#include "shim/start_profile.h"
 #include "shim/symbol_names.h"
 
 namespace corun {
@@ -147,6 +148,7 @@ void openmp_report(json& report) {
         return a.second.ticks != b.second.ticks ? a.second.ticks > b.second.ticks
                                                 : a.second.calls > b.second.calls;
     });
+    start_profile_report(report);
     report["runtimes"] = std::move(runtimes);
     report["regions_seen"] = seen.size();
     report["regions"] = json::array();

@@ -58,7 +58,8 @@ void note(Bound& bound, const char* name, const LoadedObject& target) {
 Bound look(const LoadedObject& object) {
     Bound bound;
     const DynamicSection preloaded(runtime);
-    DynamicSection(object).any_relocation([&](const char* name, void* const* slot, bool defined) {
+    DynamicSection(object).any_relocation([&](const char* name, void* const* slot, const ElfW(Sym) & symbol) {
+        const bool defined = symbol.st_shndx != SHN_UNDEF;
         LoadedObject target{};
         const void* const value = __atomic_load_n(slot, __ATOMIC_RELAXED);
         if (!is_openmp_name(name) || value == nullptr || !find_object(value, target)) return false;

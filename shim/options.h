@@ -45,7 +45,9 @@ struct OptionRow {
     X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
     X(openmp, choice, "safe", "off|safe", experimental,                                                      \
       "builds with -Dopenmp=true only. off: forward every call; safe: cap the number of threads that the "   \
-      "environment or the machine sets at the budget, before the first region; count regions, resize none")  \
+      "environment or the machine sets at the budget (OMP_NUM_THREADS is lowered for programs that read "    \
+      "it), or where CORUN_PROFILE has measured fewer to be faster at those; on shared CPUs let threads "    \
+      "spin briefly instead of long; count regions, resize none")                                            \
     X(openmp_runtime, path, "", "", experimental,                                                            \
       "LLVM's or Intel's OpenMP runtime (libomp.so, libiomp5.so) to put under every object of the program; " \
       "refused when the program needs what it lacks. Takes `corun run`, or the same file in LD_PRELOAD")     \

@@ -24,7 +24,9 @@
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
 #include "shim/openmp_runtime.h"
+#include "shim/openmp_start.h"
 #include "shim/report.h"
+#include "shim/start_profile.h"
 #include "shim/undisturbed.h"
 
 namespace corun {
@@ -83,6 +85,7 @@ void in_parent() {
 void in_child() {
     loaded_list_after_fork(true);
     resolver::after_fork();
+    openmp_start_after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
@@ -98,18 +101,9 @@ void in_child() {
     report_wanted.store(false, std::memory_order_relaxed);
 }
 
-std::string cpu_model() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        const auto colon = line.find(':');
-        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
-    }
-    return "unknown";
-}
-
 model::Identity identity() {
     model::Identity identity;
-    identity.cpu_model = cpu_model();
+    identity.cpu_model = process_cpu_model();
     identity.budget = process_budget().cpus;
     const std::lock_guard<std::mutex> hold(stories().mutex);
     identity.build_ids = stories().runtimes;
@@ -117,13 +111,9 @@ model::Identity identity() {
     return identity;
 }
 
-bool frozen() {
-    return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible);
-}
-
 void write_profile(const policy::Controller& controller) {
     const std::string path(options[OptionId::profile]);
-    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || frozen() ||
+    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || process_frozen() ||
         !options.is(OptionId::mode, "tune"))
         return;
     if (controller.op_count() == 0) return;
@@ -138,6 +128,7 @@ void at_end() {
     const NoFileSizeSignal quiet;
     openmp_runtime_end();
     try {
+        start_profile_save();
         const std::string path(options[OptionId::report]);
         const bool read = driver_read([&](policy::Controller& controller, const DriverFigures& figures) {
             write_profile(controller);
@@ -154,6 +145,7 @@ void at_end() {
 
 [[gnu::constructor]] void on_load() {
     process_start();
+    openmp_environment_back();  // runtimes that the program was linked with have read it
 }
 [[gnu::destructor]] void on_unload() {
     at_end();
@@ -185,6 +177,7 @@ void process_start() noexcept {
     forks_followed = follow;
     pthread_atfork(before_fork, in_parent, in_child);
     start_state.store(2, std::memory_order_release);
+    openmp_process_started();
     errno = saved;
 }
 
@@ -202,9 +195,21 @@ const Budget& process_budget() {
     return *budget;
 }
 
-const Budget& process_start_budget() {
-    static const Budget* const budget = new Budget(budget_with(affinity_at_start));
-    return *budget;
+Budget process_start_budget() {
+    return budget_with(affinity_at_start);
+}
+
+std::string process_cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const auto colon = line.find(':');
+        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return "unknown";
+}
+
+bool process_frozen() noexcept {
+    return options.is(OptionId::mode, "replay") || options.boolean(OptionId::reproducible);
 }
 
 std::uint64_t process_seed() noexcept {
@@ -232,7 +237,7 @@ std::unique_ptr<policy::Controller> process_make_controller() {
     policy::ControllerSettings settings;
     settings.budget = process_budget().cpus;
     settings.observe = options.is(OptionId::mode, "observe");
-    settings.replay = frozen();
+    settings.replay = process_frozen();
     settings.policy = std::string(options[OptionId::policy]);
     settings.cheap_seconds = kCheapSeconds;
     settings.seed = process_seed();
@@ -287,7 +292,13 @@ void pool_capped(const char* pool, int asked, int given) {
 
 void lever_in_force(const char* lever, const char* effect, const char* option) noexcept {
     try {
-        const std::lock_guard<std::mutex> hold(stories().mutex);
+        // In a forked child it may be held by a thread that is not there: rather no story than a hang.
+        std::unique_lock<std::mutex> hold(stories().mutex, std::try_to_lock);
+        for (int tries = 0; !hold.owns_lock() && tries < 100; ++tries) {
+            usleep(100);
+            static_cast<void>(hold.try_lock());
+        }
+        if (!hold.owns_lock()) return;
         for (const LeverStory& known : stories().levers)
             if (known.lever == lever && known.effect == effect) return;
         stories().levers.push_back({lever, effect, option});

@@ -21,8 +21,10 @@ const Options& process_options() noexcept;
 const Budget& process_budget();  ///< found on first use
 /// The same by the mask that the process was started with: a program may pin its first thread before it asks,
 /// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
-const Budget& process_start_budget();
+Budget process_start_budget();  ///< reads files
 std::uint64_t process_seed() noexcept;
+std::string process_cpu_model();  ///< reads a file
+bool process_frozen() noexcept;   ///< widths are fixed: nothing is tried, and no profile is written
 bool process_off() noexcept;  ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
 void process_passive_op();    ///< an op while the hooks are inactive: looks for `corun ctl PID on`
 

@@ -26,6 +26,9 @@ struct alignas(64) RegionShard {
     std::atomic<std::uint64_t> calls;
     std::atomic<std::uint64_t> timed;  ///< calls that ticks stands for
     std::atomic<std::uint64_t> ticks;
+    std::atomic<std::uint64_t> watched;  ///< calls that the next two stand for
+    std::atomic<std::uint64_t> work;     ///< ticks in the region's own code, of all threads
+    std::atomic<std::uint64_t> longest;  ///< of the slowest thread of each call
 };
 
 struct alignas(64) RegionRecord {

@@ -309,6 +309,17 @@ void append_runtimes(std::string& out, const json& report) {
                '\n';
 }
 
+void append_start_width(std::string& out, const json& report) {
+    const json& start = field(report, "start_width");
+    const auto width = number(start, "width");
+    const auto own = number(start, "own");
+    if (!width || !own) return;
+    out += shorten(fmt::format("Start     {:.0f} of {:.0f} threads in regions: {}", *width, *own,
+                               text(start, "why")),
+                   kColumns) +
+           '\n';
+}
+
 std::string words_of(const json& names) {
     std::string result;
     for (const json& name : names) result += (result.empty() ? "" : ", ") + text(name);
@@ -354,6 +365,7 @@ std::string render_report(const json& report) {
         append_run(out, report);
         append_sources(out, report);
         append_runtimes(out, report);
+        append_start_width(out, report);
         const auto& phases = list(report, "phases");
         for (std::size_t i = 0; i < phases.size(); ++i) append_phase(out, phases[i], i);
         append_ops(out, report);

@@ -250,6 +250,17 @@ TEST(StartWidth, TheSecondRunIsNearTheBestOfRandomPrograms) {
     }
 }
 
+TEST(StartWidth, OnlyWhatWasMeasuredWhenNothingMayBeTried) {
+    std::vector<RunRecord> runs{kTiny.run(2, true)};
+    ASSERT_EQ(choose_start_width(runs, 2).width, 1);
+    EXPECT_EQ(choose_start_width(runs, 2, false).width, 2);
+    runs = {kTiny.run(2, false)};
+    ASSERT_EQ(choose_start_width(runs, 2).width, 1);
+    EXPECT_EQ(choose_start_width(runs, 2, false).width, 2);
+    runs.push_back(kTiny.run(1, false));
+    EXPECT_EQ(choose_start_width(runs, 2, false).width, 1);
+}
+
 // --- keys and history
 
 std::string hashed(const Widths& numbers, const std::string& program = "/usr/bin/app") {

@@ -63,6 +63,10 @@ Identity identity_of(int budget) {
     return {"Some CPU @ 2 GHz", budget, {"aa11", "bb22"}};
 }
 
+ProfileRun sample_run(const std::string& words, int width) {
+    return {"aa11", words, width, 2.5, {{"aa11+0x1290", 1000, 1.5, 2.0, 1.25}, {"aa11+0x20", 1, 0.5, 0, 0}}};
+}
+
 Profile sample_profile(int budget = 4) {
     Profile profile;
     profile.identity = identity_of(budget);
@@ -70,6 +74,7 @@ Profile sample_profile(int budget = 4) {
         {"tensorflow/MatMul(float[3,4])", {{1, 0.3}, {4, 0.1}}, {{1, 3}, {4, 15}}, 0.125, 4});
     profile.ops.push_back({"blas/dgemm(\xc3\xa4 \"quoted\")", {}, {}, 1e-6, 0});
     profile.phases.push_back({{0.25, 0.75}, "idle", 0.36});
+    profile.runs.push_back(sample_run("0123456789abcdef", 2));
     return profile;
 }
 
@@ -92,6 +97,22 @@ void expect_equal(const Profile& a, const Profile& b) {
         EXPECT_EQ(a.phases[i].histogram, b.phases[i].histogram);
         EXPECT_EQ(a.phases[i].arm, b.phases[i].arm);
         EXPECT_EQ(a.phases[i].gain, b.phases[i].gain);
+    }
+    ASSERT_EQ(a.runs.size(), b.runs.size());
+    for (std::size_t i = 0; i < a.runs.size(); ++i) {
+        EXPECT_EQ(a.runs[i].program + a.runs[i].words, b.runs[i].program + b.runs[i].words);
+        EXPECT_EQ(a.runs[i].width, b.runs[i].width);
+        EXPECT_EQ(a.runs[i].seconds, b.runs[i].seconds);
+        ASSERT_EQ(a.runs[i].regions.size(), b.runs[i].regions.size());
+        for (std::size_t j = 0; j < a.runs[i].regions.size(); ++j) {
+            const ProfileRegion& one = a.runs[i].regions[j];
+            const ProfileRegion& other = b.runs[i].regions[j];
+            EXPECT_EQ(one.key, other.key);
+            EXPECT_EQ(one.calls, other.calls);
+            EXPECT_EQ(one.seconds, other.seconds);
+            EXPECT_EQ(one.work_seconds, other.work_seconds);
+            EXPECT_EQ(one.longest_seconds, other.longest_seconds);
+        }
     }
 }
 
@@ -169,6 +190,66 @@ TEST_F(ProfileTest, MergesIntoItsOwnSection) {
     EXPECT_EQ(load_profile(path, identity_of(4)).profile.phases.at(0).arm, "uniform-2");
 }
 
+TEST_F(ProfileTest, RunsComeAfterThoseThatAreThere) {
+    ASSERT_EQ(save_profile(path, sample_profile()), std::nullopt);
+    Profile later;
+    later.identity = identity_of(4);
+    later.runs.push_back(sample_run("other", 1));
+    ASSERT_EQ(save_profile(path, later), std::nullopt);
+    later.runs = {sample_run("0123456789abcdef", 4)};
+    ASSERT_EQ(save_profile(path, later), std::nullopt);
+    const Profile merged = load_profile(path, identity_of(4)).profile;
+    ASSERT_EQ(merged.runs.size(), 3U);
+    EXPECT_EQ(merged.runs[0].width, 2);
+    EXPECT_EQ(merged.runs[1].words, "other");
+    EXPECT_EQ(merged.runs[2].width, 4);
+    EXPECT_EQ(merged.ops.size(), 2U);
+}
+
+TEST_F(ProfileTest, TheOldestRunsOfAProcessGo) {
+    Profile profile;
+    profile.identity = identity_of(4);
+    profile.runs.push_back(sample_run("once", 1));
+    for (int width = 1; width <= 20; ++width) profile.runs.push_back(sample_run("often", width));
+    ASSERT_EQ(save_profile(path, profile), std::nullopt);
+    const Profile kept = load_profile(path, identity_of(4)).profile;
+    ASSERT_EQ(kept.runs.size(), 1 + kProfileRuns);
+    EXPECT_EQ(kept.runs[0].words, "once");
+    EXPECT_EQ(kept.runs[1].width, 20 - static_cast<int>(kProfileRuns) + 1);
+    EXPECT_EQ(kept.runs.back().width, 20);
+    profile.runs.clear();
+    for (std::size_t i = 0; i < kProfileAllRuns + 5; ++i)
+        profile.runs.push_back(sample_run(std::to_string(i), 1));
+    ASSERT_EQ(save_profile(path, profile), std::nullopt);
+    const Profile bounded = load_profile(path, identity_of(4)).profile;
+    ASSERT_EQ(bounded.runs.size(), kProfileAllRuns);
+    EXPECT_EQ(bounded.runs[0].words, "5");
+}
+
+TEST_F(ProfileTest, AFileOfTheFirstVersionIsRead) {
+    Profile before = sample_profile();
+    before.runs.clear();
+    ASSERT_EQ(save_profile(path, before), std::nullopt);
+    json old = json::parse(read());
+    old["version"] = 1;
+    for (json& section : old["sections"]) section.erase("runs");
+    write(sealed(old));
+    const LoadResult result = load_profile(path, identity_of(4));
+    EXPECT_EQ(result.status, LoadStatus::ok);
+    expect_equal(result.profile, before);
+    ASSERT_EQ(save_profile(path, sample_profile()), std::nullopt);
+    expect_equal(load_profile(path, identity_of(4)).profile, sample_profile());
+}
+
+TEST_F(ProfileTest, RunsAloneAreNoForeignKnowledgeOfOps) {
+    Profile profile;
+    profile.identity = identity_of(8);
+    profile.runs.push_back(sample_run("words", 2));
+    ASSERT_EQ(save_profile(path, profile), std::nullopt);
+    EXPECT_EQ(load_profile(path, identity_of(4)).status, LoadStatus::missing);
+    EXPECT_TRUE(load_profile(path, identity_of(4)).message.empty());
+}
+
 TEST_F(ProfileTest, AbsurdFiguresAreNotWritten) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     Profile profile = sample_profile();
@@ -177,6 +258,9 @@ TEST_F(ProfileTest, AbsurdFiguresAreNotWritten) {
     profile.ops.push_back({"c", {{1, 1.0}, {1, 2.0}}, {}, 0.0, 0});
     profile.ops.push_back({"d", {}, {}, std::numeric_limits<double>::infinity(), 0});
     profile.phases.push_back({{nan}, "x", 0.0});
+    profile.runs.push_back(sample_run("absurd", 0));
+    profile.runs.push_back(sample_run("absurd", 1));
+    profile.runs.back().regions[0].work_seconds = nan;
     ASSERT_EQ(save_profile(path, profile), std::nullopt);
     expect_equal(load_profile(path, identity_of(4)).profile, sample_profile());
 }
@@ -229,6 +313,13 @@ TEST_F(ProfileTest, BrokenFilesAreSaidSoAndRewritten) {
     with("/sections/0/ops/0/solo/1", {1, 0.3, 3});
     with("/sections/0/phases/0/histogram", {0.5, -0.5});
     with("/sections/0/phases/0/gain", 1e9);
+    with("/sections/0/runs", 3);
+    with("/sections/0/runs/0/width", 0);
+    with("/sections/0/runs/0/program", nullptr);
+    with("/sections/0/runs/0/seconds", -1.0);
+    with("/sections/0/runs/0/regions/0", {"key", 3, 0.5, 0.4});
+    with("/sections/0/runs/0/regions/0/1", -3);
+    with("/sections/0/runs/0/regions/0/2", nullptr);
     contents.push_back(sealed(good).replace(sealed(good).find("0.125"), 5, "1e999"));
     for (const std::string& content : contents) {
         write(content);
@@ -256,7 +347,7 @@ TEST_F(ProfileTest, UnknownMembersDoNotBreakTheNextSave) {
 TEST_F(ProfileTest, ANewerVersionIsLeftAlone) {
     ASSERT_EQ(save_profile(path, sample_profile()), std::nullopt);
     json newer = json::parse(read());
-    newer["version"] = 2;
+    newer["version"] = 3;
     newer["sections"] = "something else";
     const std::string text = sealed(newer);
     write(text);

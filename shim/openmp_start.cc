@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/openmp_start.h"
+
+#include <sys/single_threaded.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <string>
+
+#include "policy/openmp_cap.h"
+#include "policy/wait_policy.h"
+#include "shim/message.h"
+#include "shim/openmp.h"
+#include "shim/process.h"
+#include "shim/start_profile.h"
+#include "shim/undisturbed.h"
+
+namespace corun {
+
+constinit std::atomic<bool> openmp_own_word{false};
+constinit std::atomic<bool> openmp_watch{false};
+
+namespace {
+
+constexpr char kNumThreads[] = "OMP_NUM_THREADS";
+constexpr char kSpinCount[] = "GOMP_SPINCOUNT";
+
+enum class Decided { no, running, yes };
+constinit std::atomic<Decided> decided{Decided::no};
+constinit OpenMpStart start{};
+
+constinit std::atomic<bool> has_runtime_at_start{false};
+constinit std::atomic<const void*> counted{nullptr};  // the runtime that counted last
+constinit std::atomic<bool> spins_set{false};         // in the environment, by us
+constinit char wait_effect[200];                      // for the report
+
+// --- how threads wait
+// --------------------------------------------------------------------------------------------
+
+bool is_set(const char* name) {
+    return std::getenv(name) != nullptr;
+}
+
+// "0.52 0.58 0.59 3/467 11206": load of 1, 5 and 15 minutes, tasks that run or want to, of all.
+void read_load(policy::WaitFacts& facts) {
+    std::ifstream file("/proc/loadavg");
+    double five = 0.0;
+    double fifteen = 0.0;
+    int runnable = 0;
+    if (!(file >> facts.load >> five >> fifteen >> runnable)) return;
+    facts.runnable = std::max(0, runnable - 1);  // without ourselves
+}
+
+// Nanoseconds on a CPU and waiting for one. Where the kernel does not count them nobody is taken for a
+// neighbour.
+void read_waiting(policy::WaitFacts& facts) {
+    std::ifstream file("/proc/self/schedstat");
+    double ran = 0.0;
+    double waited = 0.0;
+    if (!(file >> ran >> waited)) return;
+    facts.ran = 1e-9 * ran;
+    facts.waited = 1e-9 * waited;
+}
+
+void decide_wait() {
+    policy::WaitFacts facts;
+    facts.threads = std::min(start.width, start.affinity);
+    facts.affinity = start.affinity;
+    facts.machine = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    facts.quota = start.quota;
+    for (const char* name : {"OMP_WAIT_POLICY", kSpinCount, "KMP_BLOCKTIME", "KMP_LIBRARY"})
+        facts.chosen = facts.chosen || is_set(name);
+    read_load(facts);
+    read_waiting(facts);
+    const policy::WaitChoice choice = policy::choose_wait(facts);
+    if (choice.kind == policy::WaitKind::leave) return;
+    start.wait = choice.kind;
+    const char* const name = choice.kind == policy::WaitKind::passive ? "no spin"
+                             : choice.kind == policy::WaitKind::brief ? "brief spin"
+                                                                      : "bounded spin";
+    std::snprintf(wait_effect, sizeof wait_effect, "%s: %s", name, choice.why.c_str());
+}
+
+// --- the number of threads
+// ---------------------------------------------------------------------------------------
+
+template <typename Test>
+bool any_word(Test test) {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string word;
+    std::getline(file, word, '\0');  // the program
+    while (std::getline(file, word, '\0'))
+        if (test(word)) return true;
+    return false;
+}
+
+// "gmx mdrun -ntomp 16" with OMP_NUM_THREADS=16: meant for this very program, which names some of its teams
+// by it and not others.
+bool is_said_twice(int number) {
+    return has_runtime_at_start.load() &&
+           any_word([number](const std::string& word) { return policy::word_is(word, number); });
+}
+
+void decide() {
+    const Options& options = process_options();
+    start.environment = openmp_environment_number();
+    start.wanted =
+        !process_off() && options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::openmp, "off");
+    start.follows_forks = start.wanted && options.is(OptionId::follow, "fork");
+    if (!start.wanted) return;
+    const Budget budget = process_start_budget();
+    start.affinity = budget.affinity;
+    start.quota = budget.quota;
+    const int own = start.environment > 0 ? start.environment : budget.affinity;
+    start.width = own;
+    if (options.is(OptionId::mode, "observe")) return;
+    if (own > budget.cpus && start.environment > 0 && is_said_twice(own)) return decide_wait();
+    start.processors = budget.cpus;
+    const int most = std::min(own, budget.cpus);
+    start.width = start_profile_width(most, budget.cpus);
+    start.limit = start.width < most ? start.width : budget.cpus;
+    decide_wait();
+}
+
+void lower_environment() {
+    constexpr std::size_t length = sizeof kNumThreads - 1;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        if (std::strncmp(*entry, kNumThreads, length) != 0 || (*entry)[length] != '=') continue;
+        char* const list = *entry + length + 1;
+        const int before = policy::outermost_number(list);
+        if (!policy::lower_outermost(list, start.limit)) continue;
+        char effect[100];
+        std::snprintf(effect, sizeof effect, "OMP_NUM_THREADS %d -> %d, for those who read it", before,
+                      policy::outermost_number(list));
+        lever_in_force("OpenMP environment", effect, "CORUN_OPENMP");
+    }
+}
+
+bool is_loaded_runtime(dl_phdr_info* info) {
+    LoadedObject object{};
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    object.base = info->dlpi_addr;
+    object.name = info->dlpi_name;
+    return object.dynamic != nullptr && !is_our_own(object) && is_runtime(object);
+}
+
+// Launchers (mpirun, a shell, python) hand OMP_NUM_THREADS on to programs and machines that we know nothing
+// of; only who has a runtime reads it for its own threads.
+bool has_runtime() {
+    return dl_iterate_phdr(
+               [](dl_phdr_info* info, std::size_t, void*) { return is_loaded_runtime(info) ? 1 : 0; },
+               nullptr) != 0;
+}
+
+// A program with threads may be reading its environment on one of them.
+void set_spins() {
+    if (start.wait == policy::WaitKind::leave || spins_set.load() || is_set(kSpinCount) ||
+        !__libc_single_threaded)
+        return;
+    const std::string spins = std::to_string(start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
+                                             : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
+                                                                                     : 0);
+    if (setenv(kSpinCount, spins.c_str(), 0) != 0) return;
+    spins_set.store(true);
+    openmp_tell_wait();
+}
+
+template <typename Action>
+void quietly(Action action) noexcept {
+    if (openmp_thread.busy) return;
+    const Undisturbed quiet;
+    openmp_thread.busy = true;  // what we call may come back to the hooks
+    try {
+        action();
+    } catch (const std::exception& error) {
+        message_fault(error.what());
+    }
+    openmp_thread.busy = false;
+}
+
+}  // namespace
+
+int openmp_environment_number() noexcept {
+    const char* const text = std::getenv(kNumThreads);
+    return text != nullptr ? policy::outermost_number(text) : 0;
+}
+
+const OpenMpStart& openmp_start() noexcept {
+    Decided expected = Decided::no;
+    if (decided.compare_exchange_strong(expected, Decided::running, std::memory_order_acq_rel)) {
+        try {
+            decide();
+        } catch (const std::exception& error) {
+            message_fault(error.what());
+            start = {};
+        }
+        decided.store(Decided::yes, std::memory_order_release);
+    }
+    // Asleep, so that whoever decides has a CPU whatever the priorities are.
+    while (decided.load(std::memory_order_acquire) != Decided::yes) usleep(200);
+    return start;
+}
+
+void openmp_process_started() noexcept {
+    if (process_off() || openmp_hooked == nullptr) return;
+    quietly([] {
+        if (!has_runtime()) return;
+        has_runtime_at_start.store(true);
+        if (!openmp_start().wanted) return;
+        const auto names = [](const std::string& word) {
+            return policy::word_names(word, start.environment);
+        };
+        if (start.environment > start.limit && !any_word(names)) lower_environment();
+        set_spins();
+    });
+}
+
+void openmp_counts_cpus(const void* caller) noexcept {
+    LoadedObject object{};
+    if (!find_object(caller, object) || object.dynamic == counted.load(std::memory_order_relaxed)) return;
+    if (!is_runtime(object)) return;
+    counted.store(object.dynamic, std::memory_order_relaxed);
+    if (source_early()) return process_start();
+    if (process_off()) return;
+    quietly([] {
+        if (!openmp_start().wanted) return;
+        set_spins();
+    });
+}
+
+void openmp_environment_back() noexcept {
+    if (!spins_set.load(std::memory_order_relaxed) || !__libc_single_threaded) return;
+    if (spins_set.exchange(false)) unsetenv(kSpinCount);
+}
+
+void openmp_tell_wait() noexcept {
+    lever_in_force("OpenMP wait policy", wait_effect, "CORUN_OPENMP");
+}
+
+void openmp_start_after_fork() noexcept {
+    if (decided.load() == Decided::running) decided.store(Decided::no);
+}
+
+}  // namespace corun
