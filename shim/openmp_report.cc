@@ -114,7 +114,7 @@ int note_unreached(dl_phdr_info* info, std::size_t, void* argument) {
     object.name = info->dlpi_name;
     if (object.dynamic == nullptr || is_our_own(object) || !is_runtime(object)) return 0;
     for (std::size_t i = 0; i < runtime_count(); ++i)
-        if (runtime_at(i).object.dynamic == object.dynamic) return 0;
+        if (runtime_at(i).object.dynamic == object.dynamic && runtime_reached(runtime_at(i))) return 0;
     const bool libomp = DynamicSection(object).symbol("__kmpc_fork_call") != nullptr;
     runtimes.push_back({{"name", last_part(path_of(object))},
                         {"path", path_of(object)},
@@ -133,6 +133,7 @@ void openmp_report(json& report) {
     json runtimes = json::array();
     for (std::size_t i = 0; i < runtime_count(); ++i) {
         const Runtime& runtime = runtime_at(i);
+        if (!runtime_reached(runtime)) continue;
         runtimes.push_back({{"name", last_part(path_of(runtime.object))},
                             {"path", path_of(runtime.object)},
                             {"kind", kind_name(runtime.kind)},

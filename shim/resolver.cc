@@ -37,6 +37,12 @@ struct Seen {
 constinit std::atomic<const Runtime*> agreed{nullptr};  // the one that all who are known have
 constinit std::array<std::atomic<const Runtime*>, kFamilies> otherwise{};
 
+constinit std::atomic<std::uint64_t> reached{0};  // bits of those that serve a caller
+
+void note_reached(const Runtime* runtime) {
+    if (runtime != nullptr) reached.fetch_or(runtime->bit, std::memory_order_relaxed);
+}
+
 // --- what is kept
 // --------------------------------------------------------------------------------------------------
 
@@ -278,6 +284,7 @@ void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
         seen.asked[set_word(function)] |= set_bit(function);
         for (std::size_t i = 0; i < kSetWords; ++i) seen.imports[i] &= seen.asked[i];
     }
+    for (const Runtime* one : seen.runtimes) note_reached(without_check(one));
     for (const Runtime* one : seen.runtimes)
         if (one != nullptr && one != agreed.load(std::memory_order_relaxed)) {
             agreed.store(nullptr, std::memory_order_relaxed);
@@ -398,7 +405,12 @@ const Runtime& resolver::find(const void* named, const void* caller, OpenMp func
     const bool listed =
         with_loaded_list([&](LoadedList& list) { runtime = &answer(list, named, caller, function); });
     if (!listed) runtime = last != nullptr ? last : &no_runtime();
+    note_reached(runtime);
     return *(last = runtime);
+}
+
+bool runtime_reached(const Runtime& runtime) noexcept {
+    return (reached.load(std::memory_order_relaxed) & runtime.bit) != 0;
 }
 
 void resolver::after_fork() noexcept {

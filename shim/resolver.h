@@ -196,6 +196,8 @@ inline const Runtime& runtime_asked(const void* caller, OpenMp function) {
 /// The runtimes found so far, for the report.
 std::size_t runtime_count() noexcept;
 const Runtime& runtime_at(std::size_t index) noexcept;
+/// Whether a caller that came through us has it.
+bool runtime_reached(const Runtime& runtime) noexcept;
 
 /// Whether it was not unloaded since. Some nanoseconds, no lock.
 bool runtime_loaded(const Runtime& runtime) noexcept;
