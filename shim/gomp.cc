@@ -2,7 +2,7 @@
 // OpenMP as gcc calls it, whichever runtime serves it (LLVM's does too), and the questions that every
 // compiler's code may ask. The hooks decide nothing and change no argument. Built without exceptions and
 // without destructors, so that pthread_exit and longjmp of the program pass through.
-#include "shim/openmp.h"
+#include "shim/adaptive.h"
 
 namespace corun {
 bool openmp_hooked() noexcept {
@@ -19,40 +19,58 @@ CORUN_GOMP_HOOKED(X)
 
 #define CALLER __builtin_return_address(0)
 
-// A region from its begin to its end.
-#define REGION(id, parameters, ...)                                                          \
-    void corun_##id parameters {                                                             \
-        const Runtime& runtime = runtime_of(CALLER);                                         \
-        OpenRegion region;                                                                   \
-        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
-        id##_of(runtime)(__VA_ARGS__);                                                       \
-        region_end(region);                                                                  \
+#define REGION_RUNTIME(id) runtime_of_body(reinterpret_cast<const void*>(body), CALLER, OpenMp::id)
+
+// A region that CORUN_OPENMP=adaptive looks at gets a body of ours around its own, and its width.
+static inline void look_into(AdaptiveCall& call, RegionBody*& body, void*& data, unsigned& threads) {
+    if (call.region == nullptr) [[likely]]
+        return;
+    call.member.data = data;
+    body = corun_member;
+    data = &call.member;
+    threads = static_cast<unsigned>(call.width);
+}
+
+// A region from its begin to its end, with a loop of the kind that is said here.
+#define REGION(id, loop, parameters, ...)                                                          \
+    void corun_##id parameters {                                                                   \
+        const Runtime& runtime = REGION_RUNTIME(id);                                               \
+        OpenRegion region;                                                                         \
+        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);       \
+        AdaptiveCall call;                                                                         \
+        adaptive_begin(call, region, runtime, reinterpret_cast<const void*>(body), threads, loop); \
+        look_into(call, body, data, threads);                                                      \
+        id##_of(runtime)(__VA_ARGS__);                                                             \
+        adaptive_end(call);                                                                        \
+        region_end(region);                                                                        \
     }
 
 #define LOOP_PARAMETERS                                                                            \
     (RegionBody * body, void* data, unsigned threads, long first, long end, long step, long chunk, \
      unsigned flags)
-#define LOOP(id) REGION(id, LOOP_PARAMETERS, body, data, threads, first, end, step, chunk, flags)
+#define LOOP(id, loop) \
+    REGION(id, policy::loop, LOOP_PARAMETERS, body, data, threads, first, end, step, chunk, flags)
 #define LOOP_RUNTIME_PARAMETERS \
     (RegionBody * body, void* data, unsigned threads, long first, long end, long step, unsigned flags)
-#define LOOP_RUNTIME(id) REGION(id, LOOP_RUNTIME_PARAMETERS, body, data, threads, first, end, step, flags)
+#define LOOP_RUNTIME(id) \
+    REGION(id, policy::kLoopRuntime, LOOP_RUNTIME_PARAMETERS, body, data, threads, first, end, step, flags)
 
-REGION(parallel, (RegionBody * body, void* data, unsigned threads, unsigned flags), body, data, threads,
+REGION(parallel, 0, (RegionBody * body, void* data, unsigned threads, unsigned flags), body, data, threads,
        flags)
-REGION(parallel_sections,
+REGION(parallel_sections, 0,
        (RegionBody * body, void* data, unsigned threads, unsigned sections, unsigned flags), body, data,
        threads, sections, flags)
-LOOP(loop_static)
-LOOP(loop_dynamic)
-LOOP(loop_guided)
-LOOP(loop_nonmonotonic_dynamic)
-LOOP(loop_nonmonotonic_guided)
+LOOP(loop_static, kLoopStatic)
+LOOP(loop_dynamic, kLoopDynamic)
+LOOP(loop_guided, kLoopGuided)
+LOOP(loop_nonmonotonic_dynamic, kLoopDynamic)
+LOOP(loop_nonmonotonic_guided, kLoopGuided)
 LOOP_RUNTIME(loop_runtime)
 LOOP_RUNTIME(loop_nonmonotonic_runtime)
 LOOP_RUNTIME(loop_maybe_nonmonotonic_runtime)
 
 unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned threads, unsigned flags) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = REGION_RUNTIME(parallel_reductions);
     OpenRegion region;
     region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);
     const unsigned result = parallel_reductions_of(runtime)(body, data, threads, flags);
@@ -63,7 +81,7 @@ unsigned corun_parallel_reductions(RegionBody* body, void* data, unsigned thread
 // What gcc before 4.9 made: the program itself runs the body and ends the region, which is only counted.
 #define REGION_START(id, parameters, ...)                                                    \
     void corun_##id parameters {                                                             \
-        const Runtime& runtime = runtime_of(CALLER);                                         \
+        const Runtime& runtime = REGION_RUNTIME(id);                                         \
         OpenRegion region;                                                                   \
         region_count(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
         id##_of(runtime)(__VA_ARGS__);                                                       \
@@ -86,44 +104,53 @@ REGION_START(loop_runtime_start,
 // --- how wide a region may be. Here the width in force of an op scope will be the answer.
 // ------------------------------
 
-static inline const Runtime& settled_runtime(const void* caller) {
-    const Runtime& runtime = runtime_of(caller);
+static inline const Runtime& settled_runtime(const void* caller, OpenMp function) {
+    const Runtime& runtime = runtime_asked(caller, function);
     if ((openmp_thread.settled & runtime.bit) == 0) [[unlikely]]
         openmp_settle(runtime);
     return runtime;
 }
 
 int corun_get_max() {
-    return get_max_of(settled_runtime(CALLER))();
+    const Runtime& runtime = settled_runtime(CALLER, OpenMp::get_max);
+    adaptive_planned(runtime, policy::kAskedOutside, CALLER);
+    return get_max_of(runtime)();
 }
 
 std::int32_t corun_get_max_fortran() {
-    return get_max_fortran_of(settled_runtime(CALLER))();
+    const Runtime& runtime = settled_runtime(CALLER, OpenMp::get_max_fortran);
+    adaptive_planned(runtime, policy::kAskedOutsideFortran, CALLER);
+    return get_max_fortran_of(runtime)();
 }
 
 int corun_get_procs() {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs);
+    adaptive_planned(runtime, policy::kAskedOutside, CALLER);
     return openmp_processors(runtime, get_procs_of(runtime)());
 }
 
 std::int32_t corun_get_procs_fortran() {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs_fortran);
+    adaptive_planned(runtime, policy::kAskedOutsideFortran, CALLER);
     return openmp_processors(runtime, get_procs_fortran_of(runtime)());
 }
 
 void corun_set_threads(int threads) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
     set_threads_of(runtime)(openmp_own(runtime, threads));
 }
 
 void corun_set_threads_fortran(const std::int32_t* threads) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
     const std::int32_t own = openmp_own(runtime, *threads);
     set_threads_fortran_of(runtime)(&own);
 }
 
 void corun_set_threads_fortran_8(const std::int64_t* threads) {
-    const Runtime& runtime = runtime_of(CALLER);
+    const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran_8);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
     const std::int64_t own = *threads > 1 && openmp_own(runtime, 2) == 1 ? 1 : *threads;
     set_threads_fortran_8_of(runtime)(&own);
 }

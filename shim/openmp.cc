@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "shim/adaptive_engine.h"
 #include "shim/message.h"
 #include "shim/process.h"
 #include "shim/undisturbed.h"
@@ -39,6 +40,10 @@ OpenMpState look_at_options() {
     if (wanted && !options.is(OptionId::mode, "observe")) limit.store(process_start_budget().cpus);
     forks_followed.store(wanted && options.is(OptionId::follow, "fork"));
     environment_at_start.store(number_in_environment());
+    // Nothing is explored where results have to repeat, or where nothing is to be changed.
+    if (wanted && options.is(OptionId::openmp, "adaptive") && options.is(OptionId::mode, "tune") &&
+        !options.boolean(OptionId::reproducible))
+        adaptive_engine_start({options.number(OptionId::explore) / 100.0, options[OptionId::regions].data()});
     const auto state = wanted ? OpenMpState::active : OpenMpState::off;
     openmp_state.store(state, std::memory_order_release);
     return state;
@@ -190,6 +195,7 @@ std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long thr
 // wait for those of the parent for ever.
 void openmp_after_fork(bool followed) noexcept {
     OpenMpThread& thread = openmp_thread;
+    engine_after_fork();
     if (openmp_state.load(std::memory_order_relaxed) == OpenMpState::unseen) return;
     if (!followed) return openmp_state.store(OpenMpState::off, std::memory_order_relaxed);
     thread.held |= thread.pool;

@@ -43,9 +43,14 @@ struct OptionRow {
     X(cpus, integer, "0", "0..4096", stable,                                                                 \
       "upper limit of CPUs to use; 0: affinity mask and cgroup quota")                                       \
     X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
-    X(openmp, choice, "safe", "off|safe", experimental,                                                      \
+    X(openmp, choice, "safe", "off|safe|adaptive", experimental,                                             \
       "builds with -Dopenmp=true only. off: forward every call; safe: cap the number of threads that the "   \
-      "environment or the machine sets at the budget, before the first region; count regions, resize none")  \
+      "environment or the machine sets at the budget, before the first region; count regions, resize none; " \
+      "adaptive: also run regions of which nothing speaks against it at the number of threads that is "      \
+      "fastest for them")                                                                                    \
+    X(regions, path, "", "", experimental,                                                                   \
+      "for CORUN_OPENMP=adaptive: regions that may be resized whatever they ask, as FUNCTION, "              \
+      "OBJECT:FUNCTION or OBJECT+0xOFFSET, separated by commas; '*' stands for any text")                    \
     X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \

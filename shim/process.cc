@@ -13,6 +13,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "shim/adaptive_objects.h"
 #include "shim/build_id.h"
 #include "shim/clock.h"
 #include "shim/control.h"
@@ -152,6 +153,7 @@ void process_start() noexcept {
     const int saved = errno;
     clock_start();
     affinity_at_start.store(affinity_count(), std::memory_order_relaxed);
+    adaptive_objects_start();
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);

@@ -73,12 +73,18 @@ void* any_function(OpenMp function) {
         case OpenMp::get_max_fortran:
         case OpenMp::get_procs:
         case OpenMp::get_procs_fortran:
+        case OpenMp::team_number:
+        case OpenMp::team_number_fortran:
             return reinterpret_cast<void*>(one_thread);
         case OpenMp::set_threads:
         case OpenMp::set_threads_fortran:
         case OpenMp::set_threads_fortran_8:
             return reinterpret_cast<void*>(set_nothing);
         case OpenMp::get_level:
+        case OpenMp::thread_num:
+        case OpenMp::thread_num_fortran:
+        case OpenMp::in_parallel:
+        case OpenMp::in_parallel_fortran:
             return reinterpret_cast<void*>(no_level);
         default:
             return reinterpret_cast<void*>(missing);

@@ -110,6 +110,26 @@ inline const Runtime& runtime_of(const void* caller) noexcept {
     return resolver::find(caller);
 }
 
+// What hooks call, one line each. `caller` is the hook's return address and decides only where nothing better
+// is known: behind a tail call it is the caller's caller. `function` is the hook's own, as the loader may
+// have given an object another definition for each name.
+
+/// A region, or whatever else is handed outlined code of the object that opens it.
+inline const Runtime& runtime_of_body(const void* body, const void* caller, OpenMp function) noexcept {
+    (void)body, (void)function;
+    return runtime_of(caller);
+}
+/// Calls of clang's code: `place` is their ident_t, in the object that calls.
+inline const Runtime& runtime_of_place(const void* place, const void* caller, OpenMp function) noexcept {
+    (void)place, (void)function;
+    return runtime_of(caller);
+}
+/// Questions and settings.
+inline const Runtime& runtime_asked(const void* caller, OpenMp function) noexcept {
+    (void)function;
+    return runtime_of(caller);
+}
+
 /// The runtimes found so far, for the report.
 std::size_t runtime_count() noexcept;
 const Runtime& runtime_at(std::size_t index) noexcept;
