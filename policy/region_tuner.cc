@@ -32,6 +32,22 @@ std::string microseconds(double seconds) {
 
 }  // namespace
 
+void RegionCost::add(double seconds) {
+    values_[next_] = static_cast<float>(seconds);
+    next_ = (next_ + 1) % kept;
+    count_ = std::min(count_ + 1, kept);
+}
+
+std::optional<double> RegionCost::seconds() const {
+    if (count_ == 0) return std::nullopt;
+    std::array<float, kept> sorted = values_;
+    std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count_));
+    const std::size_t counted = count_ - count_ / 5;
+    double sum = 0.0;
+    for (std::size_t i = 0; i < counted; ++i) sum += static_cast<double>(sorted[i]);
+    return sum / static_cast<double>(counted);
+}
+
 RegionTuner::RegionTuner(TunerSettings settings, double now)
     : settings_(settings), costs_(settings.kind), began_(now), now_(now), shares_at_(now) {}
 
@@ -59,7 +75,7 @@ void RegionTuner::allow(Id id, std::vector<int> widths, int own) {
 
 std::optional<double> RegionTuner::seconds(const Region& region, int width) const {
     const auto found = region.samples.find(width);
-    return found != region.samples.end() ? found->second.median() : std::nullopt;
+    return found != region.samples.end() ? found->second.seconds() : std::nullopt;
 }
 
 bool RegionTuner::may_spend(double seconds, double now) const {
@@ -106,6 +122,7 @@ void RegionTuner::in_trial(const TimedCall& call) {
     if (!trial.at_own && own) spent_ += std::max(call.seconds - *own, 0.0);
     // A width that is far from good shows at once, and each further call would cost as much.
     const bool hopeless = !trial.at_own && own && trial.block_calls >= 2 &&
+                          trial.block_seconds >= kBlockSeconds &&
                           std::min(mean_of(trial.settled.empty() ? trial.switched : trial.settled),
                                    call.seconds) > 2.0 * kHopeless * *own;
     const bool has_settled = trial.settled.size() >= 2 || trial.switched.size() >= kUnsettled;
@@ -120,7 +137,7 @@ void RegionTuner::end_block(double now) {
     Trial& trial = *trial_;
     Region& region = regions_[trial.id];
     const int width = trial.at_own ? region.own : trial.width;
-    const double value = median_of(trial.settled.empty() ? trial.switched : trial.settled);
+    const double value = mean_of(trial.settled.empty() ? trial.switched : trial.settled);
     region.samples[width].add(value);
     if (!trial.settled.empty() && !trial.switched.empty())
         costs_.add(trial.at_own ? trial.width : region.own, width, trial.switched.front() - value);
@@ -214,7 +231,7 @@ bool RegionTuner::moved() const {
 std::vector<model::Point> RegionTuner::curve(Id id) const {
     std::vector<model::Point> points;
     for (const auto& [width, samples] : regions_.at(id).samples)
-        if (const auto median = samples.median()) points.push_back({width, *median});
+        if (const auto cost = samples.seconds()) points.push_back({width, *cost});
     return points;
 }
 
@@ -257,8 +274,8 @@ void RegionTuner::describe() {
         const auto own = seconds(region, region.own);
         std::string text;
         for (const auto& [width, samples] : region.samples)
-            if (const auto median = samples.median())
-                text += (text.empty() ? "" : ", ") + microseconds(*median) + " at " + std::to_string(width);
+            if (const auto cost = samples.seconds())
+                text += (text.empty() ? "" : ", ") + microseconds(*cost) + " at " + std::to_string(width);
         if (region.planned != region.own)
             region.story = "runs at " + std::to_string(region.planned) + ": " + text;
         else if (own && gain_ && *gain_ < kHarm)

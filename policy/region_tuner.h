@@ -4,6 +4,7 @@
 // program's own widths. Pure: time is passed in.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,6 +22,21 @@ struct TunerSettings {
     RuntimeKind kind = RuntimeKind::libgomp;
     double explore = 0.05;   ///< share of the run time that trials may cost
     double deadband = 0.05;  ///< see plan_widths()
+};
+
+/// What a region costs at one width. A mean, as a team that now and then waits for a thread that has no CPU
+/// costs what it costs; but the largest values count for nothing, for the machine has its bursts too.
+class RegionCost {
+  public:
+    static constexpr std::size_t kept = 15;  // the newest values
+
+    void add(double seconds);
+    [[nodiscard]] std::optional<double> seconds() const;  ///< a call; nothing of none
+
+  private:
+    std::array<float, kept> values_{};
+    std::size_t count_ = 0;
+    std::size_t next_ = 0;
 };
 
 /// A call that was timed, on the one thread whose regions are tuned.
@@ -61,8 +77,8 @@ class RegionTuner {
     [[nodiscard]] std::size_t regions() const { return regions_.size(); }
 
     // Kept together, with their reasons.
-    static constexpr int kBlocks = 5;                 // of each width in a trial: their medians are compared
-    static constexpr double kBlockSeconds = 200e-6;   // a block outlasts what a switch leaves behind
+    static constexpr int kBlocks = 6;                 // of each width in a trial, in turn
+    static constexpr double kBlockSeconds = 400e-6;   // a block outlasts what a switch leaves behind
     static constexpr std::size_t kBlockCalls = 400;   // and has this many calls at most
     static constexpr double kHopeless = 1.5;          // slower than the best known: narrower is not tried
     static constexpr double kLeastShare = 0.01;       // of the run time: below that a region is let be
@@ -80,7 +96,7 @@ class RegionTuner {
     struct Region {
         int own;
         std::vector<int> allowed;
-        std::map<int, model::RobustSamples> samples;
+        std::map<int, RegionCost> samples;
         int planned;         // width by the plan in force
         bool tried = false;  // its widths are known
         double retry_at = 0.0;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -325,14 +326,14 @@ void guarded(Action action) noexcept {
 
 }  // namespace
 
+// On the slow path of openmp.cc, quiet already.
 void adaptive_engine_start(const AdaptiveSettings& settings) noexcept {
-    guarded([&] {
-        auto* const made = new Engine;  // never destroyed: threads outlive static objects
-        made->settings = settings;
-        adaptive_rate.store(clock_ticks_per_second(), std::memory_order_relaxed);
-        engine.store(made, std::memory_order_release);
-        adaptive_on.store(true, std::memory_order_release);
-    });
+    auto* const made = new (std::nothrow) Engine;  // never destroyed: threads outlive static objects
+    if (made == nullptr) return;
+    made->settings = settings;
+    adaptive_rate.store(clock_ticks_per_second(), std::memory_order_relaxed);
+    engine.store(made, std::memory_order_release);
+    adaptive_on.store(true, std::memory_order_release);
 }
 
 bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept {

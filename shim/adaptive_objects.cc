@@ -68,7 +68,7 @@ void adaptive_objects_start() noexcept {
 }
 
 std::uint32_t object_facts(const LoadedObject& object) noexcept {
-    std::uint32_t facts = there_from_the_start(object) ? 0 : policy::kOpened;
+    std::uint32_t facts = there_from_the_start(object) ? 0U : static_cast<std::uint32_t>(policy::kOpened);
     if (object.name != nullptr && std::strstr(object.name, "torchinductor") != nullptr)
         facts |= policy::kInductor;
     Segments segments{object.dynamic, false};
