@@ -12,12 +12,6 @@ constexpr double kInitial = 0.002;      // seconds that trials may cost before a
 constexpr double kSharesEvery = 0.05;   // seconds between looks at who takes the time
 constexpr std::size_t kUnsettled = 20;  // calls of a block without one that followed its own width
 
-double median_of(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 double mean_of(const std::vector<double>& values) {
     double sum = 0.0;
     for (const double value : values) sum += value;
@@ -187,8 +181,8 @@ void RegionTuner::begin_trial(double now) {
     for (const int width : region.allowed)
         if (width != region.own) trial_->widths.push_back(width);
     if (region.tried)
-        for (const int width : trial_->widths) region.samples[width].clear();
-    region.samples[region.own].clear();
+        for (const int width : trial_->widths) region.samples.erase(width);
+    region.samples.erase(region.own);
     region.samples[region.own].add(own);
     next_width(now);
 }
@@ -320,7 +314,7 @@ void RegionTuner::guard_tick(double now, Id at) {
     for (Id id = 0; id < guard.calls.size(); ++id)
         if (const auto own = seconds(regions_[id], regions_[id].own))
             work += static_cast<double>(regions_[id].calls - guard.calls[id]) * *own;
-    (guard.at_plan ? guard.plan_rates : guard.own_rates).push_back(work / elapsed);
+    if (work > 0.0) (guard.at_plan ? guard.at_plans : guard.at_owns).add(elapsed / work);
     if (++guard.window >= guard.windows) return end_guard(now);
     // A B B A: a drift of the machine falls on both alike.
     guard.at_plan = guard.window % 4 == 0 || guard.window % 4 == 3;
@@ -329,8 +323,9 @@ void RegionTuner::guard_tick(double now, Id at) {
 }
 
 void RegionTuner::end_guard(double now) {
-    const double own = median_of(guard_->own_rates);
-    gain_ = own > 0.0 ? median_of(guard_->plan_rates) / own : 1.0;
+    const double own = guard_->at_owns.seconds().value_or(0.0);
+    const double plan = guard_->at_plans.seconds().value_or(0.0);
+    gain_ = own > 0.0 && plan > 0.0 ? own / plan : 1.0;
     guard_.reset();
     if (*gain_ < kHarm) return drop_plan(now);
     check_at_ = now + check_after_;

@@ -126,7 +126,7 @@ class RegionTuner {
         bool begun;
         double began_at;
         std::vector<std::uint64_t> calls;
-        std::vector<double> plan_rates, own_rates;
+        RegionCost at_plans, at_owns;  // seconds of a window for what takes one at the own widths
     };
 
     [[nodiscard]] std::optional<double> seconds(const Region& region, int width) const;

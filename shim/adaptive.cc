@@ -77,10 +77,20 @@ void look(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, st
     call.begin = 1;
 }
 
+// For tests of correctness: whatever the rules allow, by turns.
+std::int32_t any_width(const Runtime& runtime, std::int32_t own) {
+    static constinit thread_local std::uint32_t state __attribute__((tls_model("initial-exec"))) = 1;
+    state = state * 1664525 + 1013904223;
+    const std::uint32_t word = state >> 16;
+    if (runtime.kind == RuntimeKind::libomp) return 1 + static_cast<std::int32_t>(word) % own;
+    return (word & 1U) != 0 ? 1 : own;
+}
+
 // What the leader's call runs at. The program's own word is a ceiling, whatever was decided before.
 std::int32_t width_of(const AdaptiveRegion& region, const Runtime& runtime) {
     const std::uint32_t control = region.control.load(std::memory_order_acquire);
-    const auto width = static_cast<std::int32_t>(control >> kWidthShift);
+    auto width = static_cast<std::int32_t>(control >> kWidthShift);
+    if ((control & kAnyWidth) != 0) width = any_width(runtime, region.own.load(std::memory_order_relaxed));
     if (width == 0 || (control & kLeft) != 0 || engine_news.load(std::memory_order_acquire)) return 0;
     return width < get_max_of(runtime)() && get_level_of(runtime)() == 0 ? width : 0;
 }

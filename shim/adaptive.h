@@ -19,11 +19,12 @@ extern constinit std::atomic<bool> adaptive_on;
 extern constinit std::atomic<double> adaptive_rate;  ///< ticks a second, the same for the whole run
 
 /// Of AdaptiveRegion::control. 0: nobody has looked at it yet.
-inline constexpr std::uint32_t kWatched = 1U << 0;  ///< opened with a body of ours
-inline constexpr std::uint32_t kLeft = 1U << 1;     ///< for good: opened as it is
-inline constexpr std::uint32_t kEach = 1U << 2;     ///< each call is timed
-inline constexpr std::uint32_t kRare = 1U << 3;     ///< one call of many is looked at, else each
-inline constexpr std::uint32_t kWidthShift = 16;    ///< above: its width, 0: the program's own
+inline constexpr std::uint32_t kWatched = 1U << 0;   ///< opened with a body of ours
+inline constexpr std::uint32_t kLeft = 1U << 1;      ///< for good: opened as it is
+inline constexpr std::uint32_t kEach = 1U << 2;      ///< each call is timed
+inline constexpr std::uint32_t kRare = 1U << 3;      ///< one call of many is looked at, else each
+inline constexpr std::uint32_t kAnyWidth = 1U << 4;  ///< another one with each call (CORUN_POLICY=random)
+inline constexpr std::uint32_t kWidthShift = 16;     ///< above: its width, 0: the program's own
 inline constexpr std::uint64_t kRareEvery = 64;
 
 /// What is known of a region beside its record, in the same order.

@@ -152,11 +152,20 @@ KnownObject& object_known(Engine& all, const LoadedObject& object, std::size_t r
     return all.objects.back();
 }
 
-bool is_listed(const Engine& all, const KnownObject& object, const void* body) {
+// By its own name or by that of the function that opens it: clang numbers its regions.
+bool is_listed(const Engine& all, const KnownObject& object, const RegionRecord& record) {
     if (all.settings.regions == nullptr || all.settings.regions[0] == '\0') return false;
-    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(body) - object.object.base;
-    return policy::list_matches(all.settings.regions, object.name, offset,
-                                function_name(file_path(object.object), offset));
+    const auto offset_of = [&](const std::atomic<const void*>& address) {
+        return reinterpret_cast<std::uintptr_t>(address.load(std::memory_order_relaxed)) - object.object.base;
+    };
+    const std::uint64_t offset = offset_of(record.body);
+    const std::string path = file_path(object.object);
+    const auto matches = [&](const std::string& name) {
+        return policy::list_matches(all.settings.regions, object.name, offset, name);
+    };
+    if (matches(function_name(path, offset))) return true;
+    const void* const opener = record.caller.load(std::memory_order_relaxed);
+    return object.object.holds(opener) && matches(function_name(path, offset_of(record.caller)));
 }
 
 // Nothing is known of code that no object holds: it stays as it is.
@@ -169,7 +178,7 @@ KnownRegion* region_known(Engine& all, AdaptiveRegion& region, const Runtime& ru
     if (!find_object(body, object)) return region.control.store(kLeft), nullptr;
     KnownRuntime& of = runtime_known(all, runtime, now);
     const KnownObject& in = object_known(all, object, runtime.index);
-    const bool listed = is_listed(all, in, body);
+    const bool listed = is_listed(all, in, regions[index]);
     if (listed) region.revokes.store(policy::kNever, std::memory_order_relaxed);
     KnownRegion known{};
     known.region = &region;
@@ -200,7 +209,9 @@ void set_control(const Engine& all, const KnownRegion& known) {
     } else {
         if (tuner.wants_each(known.tuned)) wanted |= kEach;
         if (known.seconds < kRareBelow && !tuner.wants_each(known.tuned)) wanted |= kRare;
-        if (width != own && policy::may_resize(known.kind))
+        if (all.settings.random && policy::may_resize(known.kind))
+            wanted |= kAnyWidth;
+        else if (width != own && policy::may_resize(known.kind))
             wanted |= static_cast<std::uint32_t>(width) << kWidthShift;
     }
     std::uint32_t there = known.region->control.load(std::memory_order_relaxed);
@@ -222,6 +233,10 @@ void judge(Engine& all, KnownRegion& known) {
     known.evidence = evidence;
     all.book.region_seen(known.id, fresh, facts);
     known.kind = all.book.judge(known.id).kind;
+    // What is listed is not resized either before it could show that it holds another region.
+    if (known.kind == RegionClass::listed &&
+        region.calls.load(std::memory_order_relaxed) < policy::kEvidenceCalls)
+        known.kind = RegionClass::too_few_calls;
     const int own = std::max(region.own.load(std::memory_order_relaxed), 1);
     const KnownRuntime& of = all.runtimes.at(known.runtime);
     of.tuner->allow(known.tuned, policy::allowed_widths(of.kind, known.kind, own), own);
@@ -294,7 +309,7 @@ void tick(Engine& all, KnownRuntime& runtime, const KnownRegion& at, std::uint64
     runtime.calls.resize(runtime.regions.size());
     for (std::size_t i = 0; i < runtime.regions.size(); ++i)
         runtime.calls[i] = all.regions[runtime.regions[i]].region->calls.load(std::memory_order_relaxed);
-    runtime.tuner->tick(in_seconds(now), runtime.calls, at.tuned);
+    if (!all.settings.random) runtime.tuner->tick(in_seconds(now), runtime.calls, at.tuned);
     for (const std::size_t number : runtime.regions) set_control(all, all.regions[number]);
 }
 
@@ -306,6 +321,7 @@ void look(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint
     KnownRuntime& of = all.runtimes.at(known->runtime);
     if (in_seconds(now - of.ticked) >= kTick) tick(all, of, *known, now);
     if (engine_news.load(std::memory_order_acquire)) take_news(all);
+    if (all.settings.random) return;
     all.next.store(now + static_cast<std::uint64_t>(kTick * adaptive_rate.load(std::memory_order_relaxed)),
                    std::memory_order_relaxed);
 }

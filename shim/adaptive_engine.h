@@ -24,6 +24,7 @@ struct AdaptiveSample {
 struct AdaptiveSettings {
     double explore;       ///< share of the run time that trials may cost
     const char* regions;  ///< CORUN_REGIONS; kept, not copied
+    bool random;          ///< any width that is allowed, for tests of correctness
 };
 void adaptive_engine_start(const AdaptiveSettings& settings) noexcept;
 

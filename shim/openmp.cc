@@ -43,7 +43,8 @@ OpenMpState look_at_options() {
     // Nothing is explored where results have to repeat, or where nothing is to be changed.
     if (wanted && options.is(OptionId::openmp, "adaptive") && options.is(OptionId::mode, "tune") &&
         !options.boolean(OptionId::reproducible))
-        adaptive_engine_start({options.number(OptionId::explore) / 100.0, options[OptionId::regions].data()});
+        adaptive_engine_start({options.number(OptionId::explore) / 100.0, options[OptionId::regions].data(),
+                               options.is(OptionId::policy, "random")});
     const auto state = wanted ? OpenMpState::active : OpenMpState::off;
     openmp_state.store(state, std::memory_order_release);
     return state;
