@@ -38,10 +38,23 @@ int look_for_data(dl_phdr_info* info, std::size_t, void* argument) {
     return 1;
 }
 
+struct Order {
+    const ElfW(Dyn) * wanted;
+    bool found;
+};
+
+// Goes on until the last one that was there at the start.
+int look_for_early(dl_phdr_info* info, std::size_t, void* argument) {
+    auto& order = *static_cast<Order*>(argument);
+    const ElfW(Dyn)* const dynamic = dynamic_of(*info);
+    order.found = order.found || dynamic == order.wanted;
+    return order.found || dynamic == last_at_start.load(std::memory_order_relaxed) ? 1 : 0;
+}
+
 bool there_from_the_start(const LoadedObject& object) {
-    const ElfW(Dyn)* const last = last_at_start.load(std::memory_order_relaxed);
-    if (last == nullptr) return false;
-    return object.dynamic == last || loaded_before(object, {last, 0, 0, 0, nullptr});
+    Order order{object.dynamic, false};
+    if (last_at_start.load(std::memory_order_relaxed) != nullptr) dl_iterate_phdr(look_for_early, &order);
+    return order.found;
 }
 
 // gfortran's and flang's programs call their libraries; Fortran's names of OpenMP end in '_'.
@@ -75,7 +88,7 @@ std::uint32_t object_facts(const LoadedObject& object) noexcept {
     dl_iterate_phdr(look_for_data, &segments);
     if (segments.thread_local_data) facts |= policy::kThreadLocal;
     const bool fortran = DynamicSection(object).any_relocation(
-        [](const char* name, void* const*, bool) { return is_fortrans(name); });
+        [](const char* name, void* const*, const ElfW(Sym)&) { return is_fortrans(name); });
     return fortran ? facts | policy::kFortran : facts;
 }
 

@@ -206,8 +206,7 @@ inline void fetch_next(ThreadState& thread, Slot& slot, const OpRecord* record) 
 
 }  // namespace
 
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape,
-              const void* call) noexcept {
+void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) {
     scope.depth = 0;
     if (!globals.active.load(std::memory_order_acquire)) [[unlikely]] {
         scopes_left(&scope);  // switched off after a jump: no width of ours stays behind

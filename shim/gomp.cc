@@ -18,7 +18,6 @@ CORUN_GOMP_HOOKED(X)
 #undef X
 
 #define CALLER __builtin_return_address(0)
-
 #define REGION_RUNTIME(id) runtime_of_body(reinterpret_cast<const void*>(body), CALLER, OpenMp::id)
 
 // A region that CORUN_OPENMP=adaptive looks at gets a body of ours around its own, and its width.

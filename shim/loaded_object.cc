@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/loaded_object.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 namespace corun {
 namespace {
@@ -21,24 +24,6 @@ void note_counters(const dl_phdr_info& info, LoadCounters& counters) {
 int count_only(dl_phdr_info* info, std::size_t, void* argument) {
     note_counters(*info, *static_cast<LoadCounters*>(argument));
     return 1;
-}
-
-// The list is in the order of loading.
-struct Order {
-    const ElfW(Dyn) * one;
-    const ElfW(Dyn) * other;
-    bool one_first;
-};
-
-int look_for_first(dl_phdr_info* info, std::size_t, void* argument) {
-    auto& order = *static_cast<Order*>(argument);
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        const auto* const dynamic =
-            reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        if (dynamic == order.one || dynamic == order.other) return order.one_first = dynamic == order.one, 1;
-    }
-    return 0;
 }
 
 int look_into(dl_phdr_info* info, std::size_t, void* argument) {
@@ -90,16 +75,11 @@ LoadCounters load_counters() noexcept {
     return counters;
 }
 
-bool loaded_before(const LoadedObject& one, const LoadedObject& other) noexcept {
-    Order order{one.dynamic, other.dynamic, false};
-    return dl_iterate_phdr(look_for_first, &order) != 0 && order.one_first;
-}
-
 bool is_our_own(const LoadedObject& object) noexcept {
     return object.dynamic == _DYNAMIC;
 }
 
-bool find_object_by_list(const void* address, LoadedObject& object) noexcept {
+static bool find_listed(const void* address, LoadedObject& object) {
     const LoadCounters now = load_counters();
     if (recent.counters == now) {
         for (const LoadedObject& known : recent.objects)
@@ -119,11 +99,23 @@ bool find_object_by_list(const void* address, LoadedObject& object) noexcept {
     return true;
 }
 
-DynamicSection::DynamicSection(const LoadedObject& object) noexcept : base_(object.base) {
+bool find_object_by_list(const void* address, LoadedObject& object) noexcept {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const bool found = find_listed(address, object);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return found;
+}
+
+DynamicSection::DynamicSection(const LoadedObject& object) noexcept
+    : dynamic_(object.dynamic), base_(object.base) {
     const auto at = [&](const ElfW(Dyn) & entry) {  // most loaders have made them absolute
         return entry.d_un.d_ptr < base_ ? entry.d_un.d_ptr + base_ : entry.d_un.d_ptr;
     };
     std::size_t plain = 0;  // relative ones come first and name no symbol
+    const ElfW(Dyn)* soname = nullptr;
     for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry) {
         switch (entry->d_tag) {
             case DT_SYMTAB:
@@ -156,10 +148,23 @@ DynamicSection::DynamicSection(const LoadedObject& object) noexcept : base_(obje
             case DT_RELACOUNT:
                 plain = entry->d_un.d_val;
                 break;
+            case DT_PLTGOT:
+                got_ = reinterpret_cast<const std::uintptr_t*>(at(*entry));
+                break;
+            case DT_DEBUG:
+                debug_ = entry->d_un.d_ptr;
+                break;
+            case DT_FLAGS_1:
+                flags_ = entry->d_un.d_val;
+                break;
+            case DT_SONAME:
+                soname = entry;
+                break;
             default:
                 break;
         }
     }
+    if (soname != nullptr && strings_ != nullptr) soname_ = strings_ + soname->d_un.d_val;
     if (symbols_ == nullptr || strings_ == nullptr || calls_ == nullptr) call_count_ = 0;
     if (symbols_ == nullptr || strings_ == nullptr || data_ == nullptr || plain > data_count_)
         data_count_ = plain = 0;
@@ -170,9 +175,7 @@ DynamicSection::DynamicSection(const LoadedObject& object) noexcept : base_(obje
 bool DynamicSection::is_definition(std::uint32_t index, const char* name) const noexcept {
     constexpr ElfW(Half) kHidden = 0x8000;  // not the default version
     const ElfW(Sym)& symbol = symbols_[index];
-    const auto type = ELF64_ST_TYPE(symbol.st_info);
-    return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE) &&
-           (versions_ == nullptr || (versions_[index] & kHidden) == 0) &&
+    return symbol.st_shndx != SHN_UNDEF && (versions_ == nullptr || (versions_[index] & kHidden) == 0) &&
            std::strcmp(strings_ + symbol.st_name, name) == 0;
 }
 
@@ -208,12 +211,28 @@ std::uint32_t DynamicSection::find_by_hash(const char* name) const noexcept {
     return 0;
 }
 
-void* DynamicSection::symbol(const char* name) const noexcept {
+const ElfW(Sym) * DynamicSection::entry(const char* name) const noexcept {
     if (symbols_ == nullptr || strings_ == nullptr) return nullptr;
     const std::uint32_t index = gnu_hash_ != nullptr ? find_by_gnu_hash(name)
                                 : hash_ != nullptr   ? find_by_hash(name)
                                                      : 0;
-    return index != 0 ? reinterpret_cast<void*>(base_ + symbols_[index].st_value) : nullptr;
+    return index != 0 ? &symbols_[index] : nullptr;
+}
+
+void* DynamicSection::symbol(const char* name) const noexcept {
+    const ElfW(Sym)* const found = entry(name);
+    if (found == nullptr || ELF64_ST_TYPE(found->st_info) == STT_TLS) return nullptr;
+    void* const address = reinterpret_cast<void*>(base_ + found->st_value);
+#if defined(__x86_64__)
+    if (ELF64_ST_TYPE(found->st_info) == STT_GNU_IFUNC) return reinterpret_cast<void* (*)()>(address)();
+#else
+    if (ELF64_ST_TYPE(found->st_info) == STT_GNU_IFUNC) return nullptr;  // it would want to know the machine
+#endif
+    return address;
+}
+
+const link_map* DynamicSection::first_map() const noexcept {
+    return debug_ != 0 ? reinterpret_cast<const r_debug*>(debug_)->r_map : nullptr;
 }
 
 }  // namespace corun

@@ -32,15 +32,13 @@ struct LoadCounters {
     unsigned long long unloaded = 0;
     bool operator==(const LoadCounters&) const = default;
 };
-LoadCounters load_counters() noexcept;  ///< tens of nanoseconds; takes the lock of the loader's list
+/// Takes the lock of the loader's list: no handler of the program may leave it by a jump.
+LoadCounters load_counters() noexcept;
 
 bool is_our_own(const LoadedObject& object) noexcept;
 
-/// Whether `one` was loaded before `other`, both being loaded.
-bool loaded_before(const LoadedObject& one, const LoadedObject& other) noexcept;
-
 /// For loaders without _dl_find_object (glibc before 2.35): goes through the list of objects unless the
-/// thread's last answers still hold.
+/// thread's last answers still hold. Signals wait meanwhile, for some hundred nanoseconds.
 bool find_object_by_list(const void* address, LoadedObject& object) noexcept;
 
 #if __GLIBC_PREREQ(2, 35) && !defined(CORUN_WITHOUT_DL_FIND_OBJECT)
@@ -69,11 +67,31 @@ class DynamicSection {
   public:
     explicit DynamicSection(const LoadedObject& object) noexcept;
 
-    /// Where the object itself defines `name` (its default version), or nullptr.
+    /// Where the object itself defines `name` (its default version), or nullptr. For a function that picks
+    /// its own implementation (IFUNC) the one that it picks.
     [[nodiscard]] void* symbol(const char* name) const noexcept;
+    /// The entry itself, whatever its type, or nullptr: of a variable of each thread, where it is in its
+    /// block.
+    [[nodiscard]] const ElfW(Sym) * entry(const char* name) const noexcept;
+    /// The name under which others need it; nullptr if it has none.
+    [[nodiscard]] const char* soname() const noexcept { return soname_; }
+    /// Whether the loader binds its calls when they are first made: it has left its own entry there then.
+    [[nodiscard]] bool bound_lazily() const noexcept { return got_ != nullptr && got_[1] != 0; }
+    /// It asks to stay once it is loaded.
+    [[nodiscard]] bool never_unloaded() const noexcept { return (flags_ & DF_1_NODELETE) != 0; }
+    /// For the main program: the loader's list of objects.
+    [[nodiscard]] const link_map* first_map() const noexcept;
 
-    /// Calls visit(name, slot, defined) for its relocations against symbols until one returns true: `slot` is
-    /// the word that the loader fills in, `defined` whether the object has a definition of its own.
+    /// Calls visit(name) for the objects that it needs, in order.
+    template <typename Visit>
+    void each_needed(Visit visit) const {
+        if (strings_ == nullptr) return;
+        for (const ElfW(Dyn)* entry = dynamic_; entry->d_tag != DT_NULL; ++entry)
+            if (entry->d_tag == DT_NEEDED) visit(strings_ + entry->d_un.d_val);
+    }
+
+    /// Calls visit(name, slot, symbol) for its relocations against symbols until one returns true: `slot` is
+    /// the word that the loader fills in, `symbol` says whether the object has a definition of its own.
     template <typename Visit>
     bool any_relocation(Visit visit) const {
         // Those of calls first: they are few.
@@ -88,7 +106,7 @@ class DynamicSection {
             if (index == 0) continue;
             const ElfW(Sym)& symbol = symbols_[index];
             auto* const slot = reinterpret_cast<void* const*>(base_ + one->r_offset);
-            if (visit(strings_ + symbol.st_name, slot, symbol.st_shndx != SHN_UNDEF)) return true;
+            if (visit(strings_ + symbol.st_name, slot, symbol)) return true;
         }
         return false;
     }
@@ -96,7 +114,12 @@ class DynamicSection {
     [[nodiscard]] std::uint32_t find_by_gnu_hash(const char* name) const noexcept;
     [[nodiscard]] std::uint32_t find_by_hash(const char* name) const noexcept;
 
+    const ElfW(Dyn) * dynamic_;
     std::uintptr_t base_;
+    const char* soname_ = nullptr;
+    const std::uintptr_t* got_ = nullptr;
+    std::uintptr_t debug_ = 0;
+    std::uint64_t flags_ = 0;
     const ElfW(Sym) * symbols_ = nullptr;
     const char* strings_ = nullptr;
     const std::uint32_t* gnu_hash_ = nullptr;

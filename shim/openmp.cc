@@ -125,7 +125,7 @@ void settle(const Runtime& runtime, OpenMpThread& thread) {
 
 }  // namespace
 
-void openmp_settle(const Runtime& runtime) noexcept {
+void openmp_settle(const Runtime& runtime) {
     OpenMpThread& thread = openmp_thread;
     if (runtime.bit == 0) return;
     // Inside a region the number is the one that was inherited. A thread of a team gets here with every call.
@@ -134,7 +134,7 @@ void openmp_settle(const Runtime& runtime) noexcept {
     once(thread, [&] { settle(runtime, thread); });
 }
 
-void openmp_before_region(const Runtime& runtime, long threads) noexcept {
+void openmp_before_region(const Runtime& runtime, long threads) {
     OpenMpThread& thread = openmp_thread;
     if ((thread.settled & runtime.bit) == 0) {
         // It has set its number and asks nobody: it may have cut its work by it.
@@ -152,7 +152,7 @@ void openmp_before_region(const Runtime& runtime, long threads) noexcept {
     thread.ready |= runtime.bit;
 }
 
-int openmp_own(const Runtime& runtime, int threads) noexcept {
+int openmp_own(const Runtime& runtime, int threads) {
     OpenMpThread& thread = openmp_thread;
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
         once(thread, [] { look_at_options(); });
@@ -167,7 +167,7 @@ int openmp_own(const Runtime& runtime, int threads) noexcept {
     return threads;
 }
 
-int openmp_processors(const Runtime& runtime, int own) noexcept {
+int openmp_processors(const Runtime& runtime, int own) {
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
         once(openmp_thread, [] { look_at_options(); });
     const int most = limit.load(std::memory_order_relaxed);

@@ -35,17 +35,18 @@ extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_mode
 enum class OpenMpState : std::uint8_t { unseen, active, off };
 extern constinit std::atomic<OpenMpState> openmp_state;
 
+// Those that are not noexcept may take our slow path: see undisturbed.h.
 /// Before the thread is told how many threads it may have, unless it is `settled`. Keeps errno.
-void openmp_settle(const Runtime& runtime) noexcept;
+void openmp_settle(const Runtime& runtime);
 /// Before it opens a region that names `threads` (0: none), unless it is `ready`.
-void openmp_before_region(const Runtime& runtime, long threads) noexcept;
+void openmp_before_region(const Runtime& runtime, long threads);
 
 /// The program sets its number of threads: what it is to be. Its own word stays, but where it only repeats
 /// the environment's and has been told, or asks before its next region, that this is capped.
-int openmp_own(const Runtime& runtime, int threads) noexcept;
+int openmp_own(const Runtime& runtime, int threads);
 
 /// What omp_get_num_procs() is to say: never more than the budget.
-int openmp_processors(const Runtime& runtime, int own) noexcept;
+int openmp_processors(const Runtime& runtime, int own);
 
 void openmp_after_fork(bool followed) noexcept;  ///< in the child, on the one thread that it has
 
@@ -66,7 +67,7 @@ std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long thr
 /// Before a region that names `threads` (0: none), opened from `caller`. An op scope around it will decide
 /// its width here, before the runtime asks.
 inline void region_count(OpenRegion& region, const Runtime& runtime, const void* body, long threads,
-                         const void* caller) noexcept {
+                         const void* caller) {
     region.timed = nullptr;
     if ((openmp_thread.ready & runtime.bit) == 0) [[unlikely]]
         openmp_before_region(runtime, threads);
@@ -82,7 +83,7 @@ inline void region_count(OpenRegion& region, const Runtime& runtime, const void*
 }
 
 inline void region_begin(OpenRegion& region, const Runtime& runtime, const void* body, long threads,
-                         const void* caller) noexcept {
+                         const void* caller) {
     region_count(region, runtime, body, threads, caller);
     if (region.timed != nullptr) [[unlikely]]
         region.begin = ticks();

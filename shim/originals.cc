@@ -1,54 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/originals.h"
 
-#include <dlfcn.h>
-#include <link.h>
-
+#include "shim/loaded_list.h"
 #include "shim/undisturbed.h"
 
 namespace corun {
 namespace {
 
-const char self_marker = 0;
-
-bool is_ours(void* function) {
-    Dl_info theirs{};
-    Dl_info ours{};
-    return dladdr(function, &theirs) != 0 && dladdr(&self_marker, &ours) != 0 &&
-           theirs.dli_fbase == ours.dli_fbase;
+void* defined_below(LoadedList& list, std::size_t index, const char* symbol) {
+    if (index == LoadedList::kNone) return nullptr;
+    list.order_below(index);
+    return list.definition(symbol).address;
 }
 
-void* find_in(const char* path, const char* symbol) {
-    void* handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) return nullptr;
-    void* function = dlsym(handle, symbol);
-    dlclose(handle);  // NOLOAD counted a reference; the object stays as it was
-    return function != nullptr && !is_ours(function) ? function : nullptr;
+std::size_t holder_of(const LoadedList& list, const void* address) {
+    LoadedObject object{};
+    if (address == nullptr || !find_object(address, object)) return LoadedList::kNone;
+    return list.index_of(object.dynamic);
 }
 
 }  // namespace
 
-static void* find_original(const char* library, const char* symbol, const void* caller) {
-    if (void* function = find_in(library, symbol)) return function;
-    Dl_info info{};
-    if (caller != nullptr && dladdr(caller, &info) != 0 && info.dli_fname != nullptr)
-        if (void* function = find_in(info.dli_fname, symbol)) return function;
-    void* function = dlsym(RTLD_NEXT, symbol);
-    return function != nullptr && !is_ours(function) ? function : nullptr;
+void* original_function(const char* library, const char* symbol, const void* caller) {
+    const Undisturbed quiet;
+    void* function = nullptr;
+    with_loaded_list([&](LoadedList& list) {
+        function = defined_below(list, list.named(library), symbol);
+        if (function == nullptr) function = defined_below(list, holder_of(list, caller), symbol);
+        if (function != nullptr) return;
+        list.order_for(LoadedList::kNone);
+        function = list.definition(symbol).address;
+    });
+    return function;
 }
 
-void* original_function(const char* library, const char* symbol, const void* caller) noexcept {
-    const Undisturbed quiet;  // the loader's lock, and its look-ups set errno
-    return find_original(library, symbol, caller);
+void* global_function(const char* symbol) {
+    const Undisturbed quiet;
+    void* function = nullptr;
+    with_loaded_list([&](LoadedList& list) {
+        for (std::size_t i = 0; i < list.own() && i < list.initial() && function == nullptr; ++i)
+            function = DynamicSection(list[i].object).symbol(symbol);
+        if (function != nullptr) return;
+        list.order_for(LoadedList::kNone);
+        function = list.definition(symbol).address;
+    });
+    return function;
 }
 
-const char* loaded_path(const char* library) noexcept {
-    void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) return nullptr;
-    link_map* map = nullptr;
-    const bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
-    const char* path = known ? map->l_name : nullptr;
-    dlclose(handle);
+void* variable_of_thread(const char* library, const char* symbol) {
+    const Undisturbed quiet;
+    void* variable = nullptr;
+    with_loaded_list([&](LoadedList& list) {
+        const std::size_t index = list.named(library);
+        if (index == LoadedList::kNone || list[index].tls == nullptr) return;
+        const ElfW(Sym)* const entry = DynamicSection(list[index].object).entry(symbol);
+        if (entry != nullptr && ELF64_ST_TYPE(entry->st_info) == STT_TLS)
+            variable = static_cast<char*>(list[index].tls) + entry->st_value;
+    });
+    return variable;
+}
+
+const char* loaded_path(const char* library) {
+    const Undisturbed quiet;
+    const char* path = nullptr;
+    with_loaded_list([&](LoadedList& list) {
+        const std::size_t index = list.named(library);
+        if (index != LoadedList::kNone) path = list[index].object.name;
+    });
     return path;
 }
 

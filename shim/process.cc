@@ -68,6 +68,17 @@ bool is_unwanted_child() {
     return std::strcmp(launched, own) != 0;
 }
 
+constinit bool forks_followed = false;
+
+void before_fork() {
+    if (forks_followed) driver_begin_fork();
+    resolver::before_fork();
+}
+void in_parent() {
+    resolver::after_fork_in_parent();
+    if (forks_followed) driver_end_fork();
+}
+
 void in_child() {
     resolver::after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
@@ -168,7 +179,8 @@ void process_start() noexcept {
               std::memory_order_relaxed);
     report_wanted.store(true, std::memory_order_relaxed);
     const bool follow = !off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork");
-    pthread_atfork(follow ? driver_begin_fork : nullptr, follow ? driver_end_fork : nullptr, in_child);
+    forks_followed = follow;
+    pthread_atfork(before_fork, in_parent, in_child);
     start_state.store(2, std::memory_order_release);
     errno = saved;
 }
@@ -205,7 +217,7 @@ bool source_early() noexcept {
     return start_state.load(std::memory_order_acquire) != 2;
 }
 
-void process_passive_op() noexcept {
+void process_passive_op() {
     if (control_on_asked()) [[unlikely]] {
         const Undisturbed quiet;
         control_obeyed();
@@ -256,14 +268,14 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
     return started;
 }
 
-int pool_limit() noexcept {
+int pool_limit() {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
         return 0;
     const Undisturbed quiet;  // the first call reads files
     return process_budget().cpus;
 }
 
-void pool_capped(const char* pool, int asked, int given) noexcept {
+void pool_capped(const char* pool, int asked, int given) {
     const Undisturbed quiet;
     char effect[160];
     std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);

@@ -24,7 +24,7 @@ const Budget& process_budget();  ///< found on first use
 const Budget& process_start_budget();
 std::uint64_t process_seed() noexcept;
 bool process_off() noexcept;  ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
-void process_passive_op() noexcept;  ///< an op while the hooks are inactive: looks for `corun ctl PID on`
+void process_passive_op();    ///< an op while the hooks are inactive: looks for `corun ctl PID on`
 
 /// The controller with settings from options and budget; with what the profile holds.
 std::unique_ptr<policy::Controller> process_make_controller();

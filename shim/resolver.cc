@@ -1,336 +1,432 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/resolver.h"
 
-#include <dlfcn.h>
-#include <sched.h>
-#include <unistd.h>
+#include <time.h>
 
-#include "shim/message.h"
+#include <cstring>
+
+#include "shim/loaded_list.h"
+#include "shim/object_mark.h"
+#include "shim/runtimes.h"
 #include "shim/undisturbed.h"
 
 namespace corun {
 
 namespace resolver {
 constinit std::array<Known, kKnown + kProbes> known{};
-}
+constinit thread_local const Runtime* last __attribute__((tls_model("initial-exec"))) = nullptr;
+}  // namespace resolver
 
 namespace {
 
-using resolver::kKnown;
-using resolver::Known;
-using resolver::known;
-using resolver::known_index;
-using resolver::kProbes;
+using namespace resolver;  // NOLINT(google-build-using-namespace): the other half of its header
 
-constexpr std::array<const char*, static_cast<std::size_t>(OpenMp::count)> kSymbols{
-#define X(id, symbol, result, parameters) symbol,
-    CORUN_GOMP_HOOKED(X) CORUN_KMP_HOOKED(X) CORUN_GOMP_NEEDED(X)
-#undef X
+using Set = std::array<std::uint64_t, kSetWords>;
+
+bool holds(const Set& set, OpenMp function) {
+    return (set[set_word(function)] & set_bit(function)) != 0;
+}
+
+/// What is known of an object, out of the table.
+struct Seen {
+    std::array<const Runtime*, kFamilies> runtimes;
+    const Runtime* self;
+    Set imports;
+    Set asked;
 };
 
-// Every runtime defines it and nobody else cares to.
-constexpr char kProbe[] = "omp_get_level";
+// Who answers where the caller's object does not say it: written while the list is held.
+constinit std::atomic<const Runtime*> agreed{nullptr};  // the one that all who are known have
+constinit std::array<std::atomic<const Runtime*>, kFamilies> otherwise{};
 
-constinit std::array<Runtime, kRuntimes> runtimes{};
-constinit std::atomic<std::size_t> runtimes_known{0};
+// --- what is kept
+// --------------------------------------------------------------------------------------------------
 
-// Held for a few stores: no call that could come back to a hook is made under it.
-constinit std::atomic_flag busy = ATOMIC_FLAG_INIT;
+constinit const void* const nothing_to_watch = nullptr;
 
-class Holder {
-  public:
-    Holder() {
-        for (int i = 0; busy.test_and_set(std::memory_order_acquire); ++i)
-            if (i > 100) sched_yield();
+// Keeps fork() out of a look-up: the child would find the loader's list held by a thread that it has not. Not
+// waited for without end, as the one inside may wait for the list, and whoever has that for us.
+constinit std::atomic<bool> looking{false};
+
+bool enter() {
+    for (int i = 0; i < 400; ++i) {
+        if (!looking.exchange(true, std::memory_order_acquire)) return true;
+        const timespec moment{0, i < 50 ? 1000 : 100000};
+        nanosleep(&moment, nullptr);
     }
-    ~Holder() { busy.clear(std::memory_order_release); }
-    Holder(const Holder&) = delete;
-    Holder& operator=(const Holder&) = delete;
-};
-
-// --- a caller without a runtime
-// ----------------------------------------------------------------------------------
-
-// A weak reference to a function of OpenMP is no longer null when we are there, so the program believes in a
-// runtime that it does not have. It gets the answers of one that has a single thread.
-int one_thread() {
-    return 1;
+    return false;
 }
-int no_level() {
-    return 0;
-}
-void set_nothing() {}
-
-// The loader says the same and ends the program in the same way.
-[[noreturn]] void missing() {
-    message(Level::error, "the program calls an OpenMP function that its runtime does not have");
-    _exit(127);
+void leave() {
+    looking.store(false, std::memory_order_release);
 }
 
-void* any_function(OpenMp function) {
-    switch (function) {
-        case OpenMp::get_max:
-        case OpenMp::get_max_fortran:
-        case OpenMp::get_procs:
-        case OpenMp::get_procs_fortran:
-        case OpenMp::team_number:
-        case OpenMp::team_number_fortran:
-            return reinterpret_cast<void*>(one_thread);
-        case OpenMp::set_threads:
-        case OpenMp::set_threads_fortran:
-        case OpenMp::set_threads_fortran_8:
-            return reinterpret_cast<void*>(set_nothing);
-        case OpenMp::get_level:
-        case OpenMp::thread_num:
-        case OpenMp::thread_num_fortran:
-        case OpenMp::in_parallel:
-        case OpenMp::in_parallel_fortran:
-            return reinterpret_cast<void*>(no_level);
-        default:
-            return reinterpret_cast<void*>(missing);
+bool read(const Known& one, const LoadedObject& object, Seen& seen) {
+    const std::uint64_t version = one.version.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < kFamilies; ++i)
+        seen.runtimes[i] = one.runtimes[i].load(std::memory_order_acquire);
+    seen.self = one.self.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < kSetWords; ++i) {
+        seen.imports[i] = one.imports[i].load(std::memory_order_acquire);
+        seen.asked[i] = one.asked[i].load(std::memory_order_acquire);
     }
-}
-
-const Runtime& no_runtime() {
-    static Runtime none{};
-    static std::atomic<bool> made{false};
-    if (!made.load(std::memory_order_acquire)) {
-        const Holder holder;
-        for (std::size_t i = 0; i < kSymbols.size(); ++i)
-            none.functions[i] = any_function(static_cast<OpenMp>(i));
-        made.store(true, std::memory_order_release);
+    std::array<const void* const*, 2> places;
+    std::array<const void*, 2> values;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        places[i] = one.words[i].place.load(std::memory_order_acquire);
+        values[i] = one.words[i].value.load(std::memory_order_acquire);
     }
-    return none;
+    const bool same = one.dynamic.load(std::memory_order_acquire) == object.dynamic &&
+                      one.start.load(std::memory_order_acquire) == object.start &&
+                      one.end.load(std::memory_order_acquire) == object.end;
+    if (!same || (version & 1U) != 0 || one.version.load(std::memory_order_relaxed) != version) return false;
+    return __atomic_load_n(places[0], __ATOMIC_RELAXED) == values[0] &&
+           __atomic_load_n(places[1], __ATOMIC_RELAXED) == values[1];
 }
 
-// --- runtimes
-// ------------------------------------------------------------------------------------------------------
+bool recall(const LoadedObject& object, Seen& seen) {
+    const Known* one = &known[known_index(object.dynamic)];
+    for (std::size_t i = 0; i < kProbes; ++i, ++one)
+        if (one->dynamic.load(std::memory_order_relaxed) == object.dynamic) return read(*one, object, seen);
+    return false;
+}
 
-// The definition after us in the global scope, in an object that is not ours.
-void* next_in_scope(const char* symbol, LoadedObject& object) {
-    void* function = dlsym(RTLD_NEXT, symbol);
-    if (function == nullptr) {
-        dlerror();  // the program is not to find a failure of ours
-        return nullptr;
+Known& place_for(const LoadedObject& object) {
+    Known* const first = &known[known_index(object.dynamic)];
+    Known* free = nullptr;
+    for (Known* one = first; one != first + kProbes; ++one) {
+        const void* const dynamic = one->dynamic.load(std::memory_order_relaxed);
+        if (dynamic == object.dynamic) return *one;
+        if (dynamic == nullptr && free == nullptr) free = one;
     }
-    return find_object(function, object) && !is_our_own(object) ? function : nullptr;
+    return free != nullptr ? *free : *first;
 }
 
-// Another preloaded tool may stand between the program and the runtime; it stays there.
-void* function_of(const DynamicSection& section, std::size_t index) {
-    LoadedObject other{};
-    void* const next = next_in_scope(kSymbols[index], other);
-    if (next != nullptr && !is_runtime(other)) return next;
-    if (void* const own = section.symbol(kSymbols[index])) return own;
-    return next != nullptr ? next : reinterpret_cast<void*>(missing);
+// One writer at a time: the list is held.
+void keep(const LoadedObject& object, const Seen& seen, const ObjectMark& mark, const void* const* slot) {
+    Known& one = place_for(object);
+    const std::uint64_t version = one.version.load(std::memory_order_relaxed);
+    one.version.store(version | 1U, std::memory_order_relaxed);
+    one.dynamic.store(object.dynamic, std::memory_order_release);
+    one.start.store(object.start, std::memory_order_release);
+    one.end.store(object.end, std::memory_order_release);
+    one.words[0].place.store(reinterpret_cast<const void* const*>(mark.place), std::memory_order_release);
+    one.words[0].value.store(reinterpret_cast<const void*>(mark.value), std::memory_order_release);
+    one.words[1].place.store(slot != nullptr ? slot : &nothing_to_watch, std::memory_order_release);
+    one.words[1].value.store(slot != nullptr ? __atomic_load_n(slot, __ATOMIC_RELAXED) : nullptr,
+                             std::memory_order_release);
+    for (std::size_t i = 0; i < kFamilies; ++i)
+        one.runtimes[i].store(seen.runtimes[i], std::memory_order_release);
+    one.self.store(seen.self, std::memory_order_release);
+    for (std::size_t i = 0; i < kSetWords; ++i) {
+        one.imports[i].store(seen.imports[i], std::memory_order_release);
+        one.asked[i].store(seen.asked[i], std::memory_order_release);
+    }
+    one.version.store((version | 1U) + 1, std::memory_order_release);
 }
 
-// Callers of an unloaded runtime are unloaded with it, but its address may come back for another copy of it.
-bool stay_loaded(const LoadedObject& object) {
-    if (object.name == nullptr || object.name[0] == '\0') return true;  // the program itself
-    return dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+void empty(Known& one) {
+    const std::uint64_t version = one.version.load(std::memory_order_relaxed);
+    one.version.store(version | 1U, std::memory_order_relaxed);
+    one.dynamic.store(nullptr, std::memory_order_release);
+    one.version.store((version | 1U) + 1, std::memory_order_release);
 }
 
-const Runtime* known_runtime(const LoadedObject& object) {
-    const std::size_t count = runtimes_known.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i)
-        if (runtimes[i].object.dynamic == object.dynamic) return &runtimes[i];
-    return nullptr;
-}
-
-const Runtime* register_runtime(const LoadedObject& object) {
-    if (const Runtime* runtime = known_runtime(object)) return runtime;
-    if (!stay_loaded(object)) dlerror();
-    const DynamicSection section(object);
-    Runtime made{};
-    made.object = object;
-    made.kind = section.symbol("__kmpc_fork_call") != nullptr ? RuntimeKind::libomp : RuntimeKind::gomp;
-    for (std::size_t i = 0; i < kSymbols.size(); ++i) made.functions[i] = function_of(section, i);
-    const Holder holder;
-    if (const Runtime* runtime = known_runtime(object)) return runtime;
-    const std::size_t index = runtimes_known.load(std::memory_order_relaxed);
-    // Each copy takes of the little room that the loader keeps for such libraries: there cannot be as many.
-    if (index == kRuntimes) return nullptr;
-    made.index = static_cast<std::uint32_t>(index);
-    made.bit = std::uint64_t{1} << index;
-    runtimes[index] = made;
-    runtimes_known.store(index + 1, std::memory_order_release);
-    return &runtimes[index];
-}
-
-// --- which one a caller has
-// --------------------------------------------------------------------------------------
-
-struct Answer {
-    const Runtime* runtime = nullptr;
-    void* const* proof = nullptr;  ///< see Known
-    const void* value = nullptr;
-};
+// --- what an object's words say
+// --------------------------------------------------------------------------------------------------
 
 bool is_openmp(const char* name) {
     return std::strncmp(name, "GOMP_", 5) == 0 || std::strncmp(name, "omp_", 4) == 0 ||
            std::strncmp(name, "__kmpc_", 7) == 0;
 }
 
-// A name that we do not hook and that the loader has bound already says it all.
-Answer by_relocations(const LoadedObject& caller) {
-    Answer answer;
-    const DynamicSection section(caller);
-    const void* refused = nullptr;
-    section.any_relocation([&](const char* name, void* const* slot, bool defined) {
+std::size_t function_index(const char* name) {
+    std::size_t i = 0;
+    while (i < kOpenMpFunctions && std::strcmp(kSymbols[i], name) != 0) ++i;
+    return i;
+}
+
+/// Of an object's relocations.
+struct Words {
+    Set imports{};                                  ///< names that we know of
+    Set weak{};                                     ///< those that may be missing
+    std::array<const Runtime*, kFamilies> bound{};  ///< to which the loader has bound a name of each family
+    const void* const* unbound = nullptr;           ///< one that it is still to bind
+};
+
+// A name that we do not hook and that the loader has bound says it all. Ours may be bound past us too.
+Words words_of(LoadedList& list, const LoadedObject& object) {
+    Words words;
+    const DynamicSection section(object);
+    section.any_relocation([&](const char* name, void* const* slot, const ElfW(Sym) & symbol) {
         if (!is_openmp(name)) return false;
+        const std::size_t index = function_index(name);
+        if (index < kOpenMpFunctions) {
+            const auto function = static_cast<OpenMp>(index);
+            words.imports[set_word(function)] |= set_bit(function);
+            if (ELF64_ST_BIND(symbol.st_info) == STB_WEAK && symbol.st_shndx == SHN_UNDEF)
+                words.weak[set_word(function)] |= set_bit(function);
+        }
         const void* const value = __atomic_load_n(slot, __ATOMIC_RELAXED);
         LoadedObject target{};
         if (value == nullptr || !find_object(value, target) || is_our_own(target)) return false;
-        // The way to the loader, not bound yet, unless it is the object's own definition.
-        if (target.dynamic == caller.dynamic && (!defined || section.symbol(name) != value)) return false;
-        if (target.dynamic == refused) return false;
-        if (!is_runtime(target)) return refused = target.dynamic, false;
-        answer = {register_runtime(target), slot, value};
-        return answer.runtime != nullptr;
+        const bool own = target.dynamic == object.dynamic;
+        if (own &&
+            (symbol.st_shndx == SHN_UNDEF || section.symbol(name) != value)) {  // the way to the loader
+            if (words.unbound == nullptr && index == kOpenMpFunctions) words.unbound = slot;
+            return false;
+        }
+        const Runtime*& bound = words.bound[family_of_name(name)];
+        if (bound != nullptr || !is_runtime(target)) return false;
+        const std::size_t at = list.index_of(target.dynamic);
+        if (at != LoadedList::kNone) bound = runtime_in(list, at);
+        return false;
     });
-    return answer;
+    return words;
 }
 
-const Runtime* holder_of(void* function) {
-    LoadedObject object{};
-    if (function == nullptr || !find_object(function, object)) return nullptr;
-    return !is_our_own(object) && is_runtime(object) ? register_runtime(object) : nullptr;
+bool serves(const Runtime& runtime, std::size_t family) {
+    return family != family_of_name("__kmpc_") || runtime.kind == RuntimeKind::libomp;
 }
 
-// The loader is still to bind some of the object's functions when they are called.
-bool is_bound_lazily(const LoadedObject& object) {
-    return DynamicSection(object).any_relocation([&](const char*, void* const* slot, bool defined) {
-        return !defined && object.holds(__atomic_load_n(slot, __ATOMIC_RELAXED));
-    });
+// A bound name of another family, if all of those say the same.
+const Runtime* only_one(const Words& words, std::size_t family) {
+    const Runtime* one = nullptr;
+    for (const Runtime* bound : words.bound) {
+        if (one != nullptr && bound != nullptr && bound != one) return nullptr;
+        if (bound != nullptr) one = bound;
+    }
+    return one != nullptr && serves(*one, family) ? one : nullptr;
 }
 
-const Runtime* by_handle(const LoadedObject& caller) {
-    if (caller.name == nullptr || caller.name[0] == '\0') return nullptr;  // the global scope is its own
-    void* const handle = dlopen(caller.name, RTLD_LAZY | RTLD_NOLOAD);
-    void* const function = handle != nullptr ? dlsym(handle, kProbe) : nullptr;
-    if (function == nullptr) dlerror();
-    const Runtime* const runtime = holder_of(function);
-    if (handle != nullptr) dlclose(handle);
-    return runtime;
+/// What the names of a family lead to.
+struct Found {
+    const Runtime* runtime = nullptr;
+    std::array<std::size_t, 2> objects{LoadedList::kNone, LoadedList::kNone};  ///< that its functions lie in
+    bool lasting = true;  ///< whenever the loader had looked it would have been the same
+};
+
+// In the order in which the loader would have looked for the caller. Names that nobody has are taken out of
+// the set.
+Found by_order(LoadedList& list, std::size_t family, const Words& words, Set& imports) {
+    Found result;
+    const Runtime* base = nullptr;
+    bool without = false;
+    std::array<void*, kOpenMpFunctions> given{};
+    for (std::size_t i = 0; i < kOpenMpFunctions; ++i) {
+        const auto function = static_cast<OpenMp>(i);
+        if (kFamily[i] != family || !holds(words.imports, function)) continue;
+        const Definition found = list.definition(kSymbols[i]);
+        result.lasting = result.lasting && found.address != nullptr && found.index < list.initial();
+        if (found.address == nullptr) {
+            // Bound to nothing without us, which the program would have seen: no runtime. Any other name the
+            // loader has found, by a way that we do not know.
+            without = without || holds(words.weak, function);
+            if (!holds(words.weak, function)) imports[set_word(function)] &= ~set_bit(function);
+        } else if (is_runtime(list[found.index].object)) {
+            if (base == nullptr) base = runtime_in(list, result.objects[0] = found.index);
+        } else {
+            given[i] = found.address;
+            result.objects[1] = found.index;
+        }
+    }
+    if (base == nullptr && !without && result.objects[1] == LoadedList::kNone) return result;
+    auto functions = base != nullptr ? base->functions : no_runtime().functions;
+    for (std::size_t i = 0; i < kOpenMpFunctions; ++i)
+        if (given[i] != nullptr) functions[i] = given[i];
+    result.runtime = &no_runtime();
+    if (base != nullptr || result.objects[1] != LoadedList::kNone)
+        result.runtime =
+            runtime_with(base, functions, base != nullptr ? base->object : list[result.objects[1]].object);
+    return result;
 }
 
-// Nothing is bound yet, or all its names are hooked: what the loader finds, or has found when it bound them.
-// Whoever prefers his own scope to the global one (RTLD_DEEPBIND) and comes to us all the same has no runtime
-// in it.
-const Runtime* by_scope(const LoadedObject* caller) {
-    LoadedObject object{};
-    const Runtime* const next = holder_of(next_in_scope(kProbe, object));
-    if (caller == nullptr) return next;
-    const bool was_there = next != nullptr && !loaded_before(*caller, next->object);
-    if (was_there || (next != nullptr && is_bound_lazily(*caller))) return next;
-    const Runtime* const own = by_handle(*caller);
-    return own != nullptr ? own : next;
+// The loader keeps what an object needs, and would have kept what it had bound it to. That is us.
+bool may_go_first(LoadedList& list, std::size_t index, const Found& found) {
+    list.order_below(index);
+    for (const std::size_t object : found.objects)
+        if (object != LoadedList::kNone && !list[object].in_order && !list.stays(object)) return true;
+    return false;
 }
 
-// --- what is kept
+// An object that is not in the table, or not with this function.
+void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
+    const LoadedObject object = list[index].object;
+    Seen before{};
+    const bool again = recall(object, before);
+    const Words words = words_of(list, object);
+    seen = {};
+    seen.imports = words.imports;
+    seen.self = is_runtime(object) ? runtime_in(list, index) : nullptr;
+    bool lasting = true;
+    for (std::size_t family = 0; family < kFamilies; ++family) {
+        seen.runtimes[family] =
+            words.bound[family] != nullptr ? words.bound[family] : only_one(words, family);
+        bool wanted = false;
+        for (std::size_t i = 0; i < kOpenMpFunctions; ++i)
+            wanted = wanted || (kFamily[i] == family && holds(words.imports, static_cast<OpenMp>(i)));
+        if (seen.runtimes[family] != nullptr || !wanted) continue;
+        list.order_for(index);
+        const Found found = by_order(list, family, words, seen.imports);
+        lasting = lasting && found.lasting;
+        seen.runtimes[family] =
+            may_go_first(list, index, found) ? to_be_checked(found.runtime) : found.runtime;
+    }
+    // What is bound only when it is first used was given what there was then: each function on its own.
+    const bool open = !lasting && DynamicSection(object).bound_lazily();
+    seen.asked.fill(~std::uint64_t{0});
+    if (open) {
+        seen.asked = again && before.runtimes == seen.runtimes ? before.asked : Set{};
+        seen.asked[set_word(function)] |= set_bit(function);
+        for (std::size_t i = 0; i < kSetWords; ++i) seen.imports[i] &= seen.asked[i];
+    }
+    for (const Runtime* one : seen.runtimes)
+        if (one != nullptr && one != agreed.load(std::memory_order_relaxed)) {
+            agreed.store(nullptr, std::memory_order_relaxed);
+            for (auto& other : otherwise) other.store(nullptr, std::memory_order_relaxed);
+        }
+    const ObjectMark mark = object_mark(list, index);
+    if (mark.place != nullptr) keep(object, seen, mark, words.unbound);
+}
+
+// --- which one it is
 // --------------------------------------------------------------------------------------------------
 
-void* const kWord = nullptr;
-
-Known& place_for(const LoadedObject& caller) {
-    Known* const first = &known[known_index(caller.dynamic)];
-    Known* free = nullptr;
-    for (Known* one = first; one != first + kProbes; ++one) {
-        const void* const dynamic = one->dynamic.load(std::memory_order_relaxed);
-        if (dynamic == caller.dynamic) return *one;
-        if (dynamic == nullptr && free == nullptr) free = one;
-    }
-    return free != nullptr ? *free : *first;
+bool is_usable(const Runtime* runtime) {
+    return runtime != nullptr && runtime->bit != 0 && runtime_loaded(*runtime);
 }
 
-void keep(const LoadedObject& caller, const Answer& answer, const LoadCounters& counters) {
-    const Holder holder;
-    Known& one = place_for(caller);
-    const std::uint64_t version = one.version.load(std::memory_order_relaxed);
-    one.version.store(version + 1, std::memory_order_relaxed);
-    one.dynamic.store(caller.dynamic, std::memory_order_release);
-    one.start.store(caller.start, std::memory_order_release);
-    one.end.store(caller.end, std::memory_order_release);
-    one.proof.store(answer.proof, std::memory_order_release);
-    one.value.store(answer.value, std::memory_order_release);
-    one.runtime.store(answer.runtime, std::memory_order_release);
-    one.loaded.store(counters.loaded, std::memory_order_release);
-    one.unloaded.store(counters.unloaded, std::memory_order_release);
-    one.version.store(version + 2, std::memory_order_release);
+// One that may have been unloaded before its caller is looked at first.
+const Runtime* checked(const Runtime* runtime) {
+    if (!is_to_be_checked(runtime)) return runtime;
+    const Runtime* const one = without_check(runtime);
+    return is_usable(one) ? one : nullptr;
 }
 
-// Valid by the counters; from time to time, whether the loader has bound a name meanwhile.
-const Runtime* unchanged(const LoadedObject& caller) {
-    Known* one = &known[known_index(caller.dynamic)];
-    for (std::size_t i = 0; i < kProbes; ++i, ++one) {
-        if (one->dynamic.load(std::memory_order_relaxed) != caller.dynamic) continue;
-        const std::uint64_t version = one->version.load(std::memory_order_acquire);
-        const Runtime* const runtime = one->runtime.load(std::memory_order_acquire);
-        const LoadCounters then{one->loaded.load(std::memory_order_acquire),
-                                one->unloaded.load(std::memory_order_acquire)};
-        const bool whole = one->proof.load(std::memory_order_acquire) == &kWord &&
-                           one->dynamic.load(std::memory_order_acquire) == caller.dynamic &&
-                           (version & 1U) == 0 && one->version.load(std::memory_order_relaxed) == version;
-        if (!whole || then != load_counters()) return nullptr;
-        const std::uint64_t asked = one->asked.fetch_add(1, std::memory_order_relaxed) + 1;
-        return (asked & (asked - 1)) != 0 ? runtime : nullptr;
-    }
-    return nullptr;
+// `named` is the object that surely opens the region, `there` that of the return address.
+const Runtime* decide(const Seen& named, const Seen& there, OpenMp function) {
+    const std::size_t family = kFamily[static_cast<std::size_t>(function)];
+    if (holds(named.imports, function)) return checked(named.runtimes[family]);
+    if (holds(there.imports, function)) return checked(there.runtimes[family]);
+    if (named.runtimes[family] != nullptr) return checked(named.runtimes[family]);
+    for (const Runtime* one : named.runtimes)
+        if (one != nullptr) return checked(one);
+    if (named.self != nullptr) return named.self;
+    if (there.self != nullptr) return there.self;  // it has called what ends in this call
+    const Runtime* const all = agreed.load(std::memory_order_acquire);
+    if (is_usable(all)) return all;
+    const Runtime* const other = otherwise[family].load(std::memory_order_acquire);
+    if (other == nullptr) return nullptr;
+    return is_usable(last) ? last : is_usable(other) ? other : nullptr;
 }
 
-const Runtime& find_anew(const LoadedObject& caller) {
-    const LoadCounters counters = load_counters();
-    Answer answer = by_relocations(caller);
-    if (answer.runtime == nullptr) {
-        answer.runtime = by_scope(&caller);
-        if (answer.runtime == nullptr) answer.runtime = &no_runtime();
-        answer.proof = &kWord;
-        // The program itself is never unloaded, and neither is a runtime.
-        const bool lasting = (caller.name != nullptr && caller.name[0] == '\0') ||
-                             answer.runtime->object.dynamic == caller.dynamic;
-        answer.value = lasting && answer.runtime->kind != RuntimeKind::none ? kWord : &kWord;
+// What those have that are known: nullptr if not all the same.
+const Runtime* agreed_by_known(const LoadedList& list) {
+    const Runtime* one = nullptr;
+    for (const Known& entry : known) {
+        const std::size_t index = list.index_of(entry.dynamic.load(std::memory_order_relaxed));
+        Seen seen{};
+        if (index == LoadedList::kNone || !read(entry, list[index].object, seen)) continue;
+        for (const Runtime* tagged : seen.runtimes) {
+            const Runtime* const runtime = without_check(tagged);
+            if (runtime == nullptr || runtime->bit == 0 || runtime == one) continue;
+            if (one != nullptr) return nullptr;
+            one = runtime;
+        }
     }
-    keep(caller, answer, counters);
-    return *answer.runtime;
+    return one;
+}
+
+// Nobody knows who calls.
+const Runtime& anybodys(LoadedList& list, OpenMp function) {
+    const Runtime* only = nullptr;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        if (i == list.own() || !is_runtime(list[i].object)) continue;
+        if (const Runtime* const one = runtime_in(list, i)) only = count++ == 0 ? one : only;
+    }
+    const Runtime* const all = count == 1 ? only : count > 1 ? agreed_by_known(list) : nullptr;
+    if (all != nullptr) return agreed.store(all, std::memory_order_release), *all;
+    const std::size_t family = kFamily[static_cast<std::size_t>(function)];
+    list.order_for(LoadedList::kNone);
+    Words any{};
+    any.imports.fill(~std::uint64_t{0});
+    Set imports = any.imports;
+    const Runtime* next = by_order(list, family, any, imports).runtime;
+    if (next == nullptr) next = only != nullptr ? only : &no_runtime();
+    otherwise[family].store(next, std::memory_order_release);
+    return is_usable(last) ? *last : *next;
+}
+
+// False if it is to be looked at: an object that is not known.
+bool see(const void* address, OpenMp function, Seen& seen) {
+    LoadedObject object{};
+    if (address == nullptr || !find_object(address, object) || is_our_own(object)) return true;
+    return recall(object, seen) && holds(seen.asked, function);
+}
+
+void see_or_look(LoadedList& list, const void* address, OpenMp function, Seen& seen) {
+    if (see(address, function, seen)) return;
+    LoadedObject object{};
+    const std::size_t index =
+        find_object(address, object) ? list.index_of(object.dynamic) : LoadedList::kNone;
+    if (index != LoadedList::kNone)
+        look_at(list, index, function, seen);
+    else
+        seen = {};
+}
+
+const Runtime& answer(LoadedList& list, const void* named, const void* caller, OpenMp function) {
+    for (std::size_t i = 0; i < list.size(); ++i)
+        if (i != list.own() && is_runtime(list[i].object)) runtime_in(list, i);
+    Seen here{};
+    Seen there{};
+    see_or_look(list, named, function, here);
+    see_or_look(list, caller, function, there);
+    const Runtime* const runtime = decide(here, there, function);
+    return runtime != nullptr ? *runtime : anybodys(list, function);
 }
 
 }  // namespace
 
-const Runtime& resolver::find(const void* caller) noexcept {
-    LoadedObject object{};
-    if (!find_object(caller, object) || is_our_own(object)) {  // code made while the program runs
-        const Undisturbed quiet;
-        const Runtime* const runtime = by_scope(nullptr);
-        return runtime != nullptr ? *runtime : no_runtime();
-    }
-    if (const Runtime* const runtime = unchanged(object)) return *runtime;
+const Runtime& resolver::find(const void* named, const void* caller, OpenMp function) {
+    Seen here{};
+    Seen there{};
+    if (see(named, function, here) && see(caller, function, there))
+        if (const Runtime* const runtime = decide(here, there, function)) return *(last = runtime);
     const Undisturbed quiet;
-    return find_anew(object);
+    const bool entered = enter();
+    const Runtime* runtime = nullptr;
+    const bool listed =
+        with_loaded_list([&](LoadedList& list) { runtime = &answer(list, named, caller, function); });
+    if (entered) leave();
+    if (!listed) runtime = last != nullptr ? last : &no_runtime();
+    return *(last = runtime);
+}
+
+static constinit bool entered_to_fork = false;
+
+void resolver::before_fork() noexcept {
+    const bool entered = enter();
+    entered_to_fork = entered;
+}
+
+void resolver::after_fork_in_parent() noexcept {
+    if (entered_to_fork) leave();
 }
 
 void resolver::after_fork() noexcept {
-    busy.clear();
+    leave();
+    for (Known& one : known)
+        if ((one.version.load(std::memory_order_relaxed) & 1U) != 0) empty(one);
+}
+
+void resolver::forget(const Runtime& runtime) noexcept {
     for (Known& one : known) {
-        if ((one.version.load(std::memory_order_relaxed) & 1U) == 0) continue;
-        one.dynamic.store(nullptr, std::memory_order_relaxed);
-        one.version.fetch_add(1, std::memory_order_relaxed);
+        bool has = one.self.load(std::memory_order_relaxed) == &runtime;
+        for (const auto& other : one.runtimes)
+            has = has || without_check(other.load(std::memory_order_relaxed)) == &runtime;
+        if (has) empty(one);
     }
-}
-
-std::size_t runtime_count() noexcept {
-    return runtimes_known.load(std::memory_order_acquire);
-}
-
-const Runtime& runtime_at(std::size_t index) noexcept {
-    return runtimes[index];
-}
-
-bool is_runtime(const LoadedObject& object) noexcept {
-    const DynamicSection section(object);
-    const auto has = [&](const char* name) { return section.symbol(name) != nullptr; };
-    return has(kProbe) && has("omp_get_max_threads") && has("omp_set_num_threads") &&
-           (has("GOMP_parallel") || has("__kmpc_fork_call"));
 }
 
 }  // namespace corun

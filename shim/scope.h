@@ -41,7 +41,8 @@ void source_runtime(const char* object_path) noexcept;  ///< its build is part o
 
 /// Before the program's own call. `identity` and `shape` name the op (kernel, hash of its input shapes),
 /// `call` is handed to describe(). Decides the width and pulls the told lever. Never blocks, keeps errno.
-void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call) noexcept;
+/// Not noexcept, like all that may take our slow path: see undisturbed.h.
+void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call);
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
 /// Drops them too: for hooks of what asks for a width or sets one. `frame` is the hook's own.
@@ -52,9 +53,9 @@ int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
 int width_kept(const void* frame = __builtin_frame_address(0)) noexcept;
 
 void lever_reached(Source source, const char* lever) noexcept;  ///< once, for the report; `lever`: a literal
-void op_async(Source source) noexcept;               ///< an asynchronous op was forwarded: counted only
-void identity_freed(const void* identity) noexcept;  ///< its address may come back for another op
-int pool_limit() noexcept;                           ///< CPUs that a compute pool may have; 0: no limit
-void pool_capped(const char* pool, int asked, int given) noexcept;  ///< for the report
+void op_async(Source source) noexcept;                     ///< an asynchronous op was forwarded: counted only
+void identity_freed(const void* identity) noexcept;        ///< its address may come back for another op
+int pool_limit();                                          ///< CPUs that a compute pool may have; 0: no limit
+void pool_capped(const char* pool, int asked, int given);  ///< for the report
 
 }  // namespace corun

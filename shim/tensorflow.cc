@@ -3,8 +3,6 @@
 // the pool's NumThreads() as the asked lever of oneDNN kernels. The hooks decide nothing. Built without
 // exceptions and without destructors, so that exceptions, pthread_exit and longjmp of the program pass
 // through.
-#include <dlfcn.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -69,8 +67,8 @@ static void lever_set(int width) {
 
 // The variable that both of them are about, if the build exports it: its address on this thread.
 static int* lever_place() {
-    return static_cast<int*>(
-        original_function(kLibrary, "_ZN10tensorflow26per_thread_max_parallelismE", nullptr));
+    lever_get();  // by which it is there
+    return static_cast<int*>(variable_of_thread(kLibrary, "_ZN10tensorflow26per_thread_max_parallelismE"));
 }
 
 constinit std::atomic<int> state{0};  // 0 not looked at, 1 active, 2 refused or off
@@ -102,7 +100,7 @@ static const char* self_test() {
     if (auto* const tell =
             reinterpret_cast<const char* (*)()>(original_function(kVersionLibrary, "TF_Version", nullptr)))
         version = tell();
-    free_string = reinterpret_cast<FreeString*>(dlsym(RTLD_DEFAULT, "_ZdlPv"));
+    free_string = reinterpret_cast<FreeString*>(global_function("_ZdlPv"));
     const int own = lever_get();
     lever_set(3);
     const int told = lever_get();

@@ -2,6 +2,10 @@
 // Our own slow path on this thread. A handler of the program that ran in the middle of it and called exit()
 // or fork() would meet locks that this very thread holds: ours, the allocator's, the loader's. So signals
 // wait the microseconds that it takes, a cancellation too, and errno is as before.
+//
+// A thread that may be cancelled at any moment (PTHREAD_CANCEL_ASYNCHRONOUS) is ended where that state is
+// given back, by an unwinder that no noexcept function may stand in the way of: nothing that holds one of
+// these, or calls who does, is noexcept.
 #pragma once
 
 #include <pthread.h>
@@ -23,10 +27,17 @@ class Undisturbed {
         pthread_sigmask(SIG_BLOCK, &held, &before_);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_);
     }
-    ~Undisturbed() {
-        pthread_setcancelstate(cancel_, nullptr);
+    ~Undisturbed() noexcept(false) {
         pthread_sigmask(SIG_SETMASK, &before_, nullptr);
         errno = errno_;
+        int type = PTHREAD_CANCEL_DEFERRED;
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+        pthread_setcancelstate(cancel_, nullptr);
+        if (type == PTHREAD_CANCEL_DEFERRED) return;
+        // At once, if one has come meanwhile. glibc before 2.37 does not say that it was a cancellation where
+        // the state or the type is set.
+        pthread_testcancel();
+        pthread_setcanceltype(type, nullptr);
     }
     Undisturbed(const Undisturbed&) = delete;
     Undisturbed& operator=(const Undisturbed&) = delete;

@@ -47,8 +47,8 @@ constexpr Setting kSettings[]{
     {"named", "tune", "safe", 1, kLinked, true, "CORUN_OPENMP=safe, a region that names its size: counted"},
     {"raw", "tune", "safe", 0, kLinked, true,
      "CORUN_OPENMP=safe, a region that does not (OMP_NUM_THREADS=1)"},
-    {"opened", "tune", "safe", 1, kOpened, false, "the same from an object that was opened later"},
-    {"hooked-names-only", "tune", "safe", 1, kUnbound, false,
+    {"opened", "tune", "safe", 1, kOpened, true, "the same from an object that was opened later"},
+    {"hooked-names-only", "tune", "safe", 1, kUnbound, true,
      "the same from an object of which no word tells the runtime"},
 };
 const Setting* setting = nullptr;
@@ -58,13 +58,9 @@ Parallel* direct = nullptr;
 Caller* caller = nullptr;
 long sum = 0;
 
-void body(void* data) {
-    ++*static_cast<long*>(data);
-}
-
 [[gnu::noinline]] double round_of(Parallel* parallel) {
     const auto begin = Clock::now();
-    caller(parallel, body, &sum, setting->threads, kRound);
+    caller(parallel, &sum, setting->threads, kRound);
     return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kRound;
 }
 
@@ -94,8 +90,8 @@ void region(benchmark::State& state) {
 }
 
 // A loop that does nothing is measured in turn with it.
-void resolver(benchmark::State& state) {
-    const void* const known = reinterpret_cast<const void*>(caller);
+template <typename Find>
+void measure(benchmark::State& state, const void* known, Find find) {
     std::vector<double> hit;
     for (auto _ : state) {
         const auto begin = Clock::now();
@@ -108,7 +104,7 @@ void resolver(benchmark::State& state) {
         for (int i = 0; i < kRound; ++i) {
             const void* at = known;
             benchmark::DoNotOptimize(at);
-            benchmark::DoNotOptimize(&corun::runtime_of(at));
+            benchmark::DoNotOptimize(&find(at));
             benchmark::ClobberMemory();
         }
         const auto end = Clock::now();
@@ -122,6 +118,19 @@ void resolver(benchmark::State& state) {
     state.counters["hit_low_ns"] = quantile(hit, 0.1);
     if (setting->limited && median > kMostResolver && std::getenv("HOOK_BENCH_STRICT") != nullptr)
         state.SkipWithError("finding a known caller's runtime costs more than the limit");
+}
+
+void resolver(benchmark::State& state) {
+    measure(state, reinterpret_cast<const void*>(caller), [](const void* at) -> const corun::Runtime& {
+        return corun::runtime_of_body(at, at, corun::OpenMp::parallel);
+    });
+}
+
+// A question behind a tail call: the return address lies in an object that has nothing to do with OpenMP.
+void resolver_of_nobody(benchmark::State& state) {
+    measure(state, reinterpret_cast<const void*>(qsort), [](const void* at) -> const corun::Runtime& {
+        return corun::runtime_asked(at, corun::OpenMp::get_max);
+    });
 }
 
 std::string folder_of_program() {
@@ -149,12 +158,17 @@ int run_here(int argc, char** argv) {
     if (caller == nullptr || hooked == nullptr || direct == nullptr || hooked == direct)
         return std::fputs("the hook is not in the way\n", stderr), 1;
     round_of(hooked);
-    const corun::Runtime& found = corun::runtime_of(reinterpret_cast<const void*>(caller));
+    const void* const at = reinterpret_cast<const void*>(caller);
+    const corun::Runtime& found = corun::runtime_of_body(at, at, corun::OpenMp::parallel);
     if (corun::parallel_of(found) != direct)
         return std::fputs("the hook does not find the runtime\n", stderr), 1;
     benchmark::RegisterBenchmark(setting->name, region)->UseManualTime()->Unit(benchmark::kMicrosecond);
     if (std::strcmp(setting->openmp, "off") != 0)
         benchmark::RegisterBenchmark("resolver", resolver)->UseManualTime()->Unit(benchmark::kMicrosecond);
+    if (std::strcmp(setting->name, "raw") == 0)
+        benchmark::RegisterBenchmark("resolver-of-nobody", resolver_of_nobody)
+            ->UseManualTime()
+            ->Unit(benchmark::kMicrosecond);
     benchmark::Initialize(&argc, argv);
     return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }

@@ -15,6 +15,7 @@ extern "C" {
     return 4;
 }
 [[gnu::visibility("default")]] void omp_set_num_threads(int) {}
+[[gnu::visibility("default")]] void GOMP_barrier() {}
 [[gnu::visibility("default")]] void GOMP_parallel(void (*body)(void*), void* data, unsigned, unsigned) {
     body(data);
 }

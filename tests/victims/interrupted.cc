@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal whose handler ends the program (exit), or a cancellation (cancel), that comes while corun
-// describes an op for itself, with a lock of the runtime held. Without corun nobody asks for descriptions,
-// and both come after the op.
+// A signal whose handler ends the program (exit), or a cancellation (cancel; asynchronous: of a thread that
+// may be cancelled at any moment), that comes while corun describes an op for itself, with a lock of the
+// runtime held. Without corun nobody asks for descriptions, and both come after the op.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -42,12 +42,23 @@ void* thread(void*) {
     return nullptr;
 }
 
+void* asynchronous(void*) {
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
+    fake::at_trace = [] { in_trace([] { pthread_cancel(pthread_self()); }); };
+    fake::OpKernelContext context({{2, 3}});
+    fake::Kernel& kernel = *new fake::Kernel("k", "Kind");
+    for (int i = 0; i < 30; ++i) fake::run(kernel, context);
+    pthread_cancel(pthread_self());
+    return nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (std::string(victim::argument(argc, argv, 1, "")) == "exit") by_exit();
+    const std::string how = victim::argument(argc, argv, 1, "");
+    if (how == "exit") by_exit();
     pthread_t id{};
-    if (pthread_create(&id, nullptr, thread, nullptr) != 0) return 1;
+    if (pthread_create(&id, nullptr, how == "asynchronous" ? asynchronous : thread, nullptr) != 0) return 1;
     void* result = nullptr;
     pthread_join(id, &result);
     CHECK(result == PTHREAD_CANCELED);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// errno, untouched by every call that is hooked, from the first one on.
+// errno, untouched by every call that is hooked, from the first one on, and so is an error of the loader that
+// the program has not asked about yet.
+#include <dlfcn.h>
+
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "victim.h"
@@ -13,6 +17,7 @@ int main() {
     fake::AsyncKernel async("a", "Async", [](OpKernelContext*) {});
     const std::function<void()> done = [] {};
     const std::string name = "Compute";
+    CHECK(dlopen("there-is-no-such-library.so", RTLD_NOW) == nullptr);
     errno = 77;
     {
         const tsl::thread::ThreadPool pool(nullptr, {}, name, 16, true, nullptr);
@@ -30,5 +35,7 @@ int main() {
     CHECK(errno == 77);
     kernel.reset();
     CHECK(errno == 77);
+    const char* const error = dlerror();
+    CHECK(error != nullptr && std::strstr(error, "there-is-no-such-library") != nullptr);
     return victim::finish();
 }

@@ -708,8 +708,9 @@ class Interrupted(Case):
         self.expect([program("interrupted"), "exit"], "", code=9, report=False)
 
     def test_cancel(self) -> None:
-        self.same([program("interrupted"), "cancel"])
-        self.expect([program("interrupted"), "cancel"], DONE, report=False)
+        for how in ("cancel", "asynchronous"):
+            self.same([program("interrupted"), how])
+            self.expect([program("interrupted"), how], DONE, report=False)
 
 
 class Fork(Case):

@@ -12,6 +12,7 @@ typedef void Body(void*);
 typedef void Outlined(int*, int*, ...);
 
 extern int fake_quiet;
+extern void (*fake_at_level)(void);
 
 int omp_get_thread_num(void);
 int omp_get_max_threads(void);
