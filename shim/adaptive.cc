@@ -46,6 +46,13 @@ void note_nested(AdaptiveRegion& region) {
     adaptive_note(region, kInside);
 }
 
+// With the outer one at one thread this is the first that is active, and may be wide; in the program as it is
+// the outer one was that, and this has one thread where no more may be active, whatever it names.
+void keep_serial(AdaptiveCall& call, const Runtime& runtime) {
+    const AdaptiveThread& thread = adaptive_thread;
+    if (thread.width == 1 && get_level_of(runtime)() > 0 && most_levels_of(runtime)() <= 1) call.width = 1;
+}
+
 // Whether what `inside` says is true, or only what a jump out of a region has left behind.
 bool is_inside(AdaptiveThread& thread, const Runtime& runtime, const void* frame) {
     if (thread.inside == nullptr) return false;
@@ -124,7 +131,10 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     if (&record == &regions.back() || runtime.bit == 0) return;
     AdaptiveRegion& region = adaptive_region(record);
     const bool inside = is_inside(thread, runtime, __builtin_frame_address(0));
-    if (inside) note_nested(region);
+    if (inside) {
+        note_nested(region);
+        keep_serial(call, runtime);
+    }
     if (threads > 0) return note_named(region, threads);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     if (inside || (control & kLeft) != 0) {
@@ -134,7 +144,7 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     }
     if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
     call.begin = 0;
-    call.width = call.before = 0;
+    call.before = 0;
     if (is_leader(0)) [[likely]] {
         lead(call, region, runtime, control);
         if ((region.control.load(std::memory_order_relaxed) & kLeft) != 0) return;
@@ -144,7 +154,7 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
         if (get_level_of(runtime)() > 0) return note_nested(region);
     }
     call.region = &region;
-    call.member = {const_cast<void*>(body), nullptr, &region, 0};
+    call.member = {const_cast<void*>(body), nullptr, &region, call.width, 0};
     if (call.begin != 0) call.begin = ticks();
 }
 

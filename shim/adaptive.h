@@ -48,6 +48,7 @@ inline AdaptiveRegion& adaptive_region(const RegionRecord& record) noexcept {
 struct AdaptiveThread {
     AdaptiveRegion* inside;   ///< the innermost region with a body of ours that it is in
     const void* frame;        ///< of that body: what is called from it lies below
+    std::int32_t width;       ///< of that region; 0: the program's own
     AdaptiveRegion* last;     ///< of the leader: the region before
     std::int32_t last_width;  ///< of that; 0: unknown
 };
@@ -59,14 +60,15 @@ struct Member {
     void* body;
     void* data;  ///< or, of clang's regions, an array of arguments
     AdaptiveRegion* region;
+    std::int32_t width;  ///< that it was given; 0: the program's own
     std::int32_t count;  ///< of arguments
 };
 
 /// One region that is opened while adaptive_on.
 struct AdaptiveCall {
-    AdaptiveRegion* region;  ///< null: it is opened as it is
+    AdaptiveRegion* region;  ///< null: it is opened with its own body
     std::uint64_t begin;     ///< ticks; 0: not timed
-    std::int32_t width;      ///< 0: the program's own
+    std::int32_t width;      ///< 0: what the program says
     std::int32_t before;     ///< width of the region before; 0: unknown
     Member member;
 };
@@ -84,6 +86,7 @@ void adaptive_outside(const Runtime& runtime, std::uint32_t fact, const void* ca
 inline void adaptive_begin(AdaptiveCall& call, OpenRegion& region, const Runtime& runtime, const void* body,
                            long threads, std::uint32_t loop) noexcept {
     call.region = nullptr;
+    call.width = 0;
     if (!adaptive_on.load(std::memory_order_relaxed)) [[likely]]
         return;
     adaptive_open(call, runtime, body, threads, loop);

@@ -9,19 +9,22 @@ namespace {
 struct Outer {
     AdaptiveRegion* inside;
     const void* frame;
+    std::int32_t width;
 };
 
 inline Outer enter(const Member& member, const void* frame) {
     AdaptiveThread& thread = adaptive_thread;
-    const Outer outer{thread.inside, thread.frame};
+    const Outer outer{thread.inside, thread.frame, thread.width};
     thread.inside = member.region;
     thread.frame = frame;
+    thread.width = member.width;
     return outer;
 }
 
 inline void leave(const Outer& outer) {
     adaptive_thread.inside = outer.inside;
     adaptive_thread.frame = outer.frame;
+    adaptive_thread.width = outer.width;
 }
 
 }  // namespace

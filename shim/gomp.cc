@@ -22,12 +22,13 @@ CORUN_GOMP_HOOKED(X)
 
 // A region that CORUN_OPENMP=adaptive looks at gets a body of ours around its own, and its width.
 static inline void look_into(AdaptiveCall& call, RegionBody*& body, void*& data, unsigned& threads) {
+    if (call.width != 0) [[unlikely]]
+        threads = static_cast<unsigned>(call.width);
     if (call.region == nullptr) [[likely]]
         return;
     call.member.data = data;
     body = corun_member;
     data = &call.member;
-    threads = static_cast<unsigned>(call.width);
 }
 
 // A region from its begin to its end, with a loop of the kind that is said here.

@@ -85,5 +85,6 @@ using RegionBody = void(void* data);
 
 #define CORUN_GOMP_NEEDED(X)                                                                                      \
     X(get_level, "omp_get_level", int, ())                                                                        \
+    X(most_levels, "omp_get_max_active_levels", int, ())                                                          \
     X(global_thread, "__kmpc_global_thread_num", int, (const void* place))
 // clang-format on

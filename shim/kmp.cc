@@ -46,8 +46,6 @@ static void fork_with(const Runtime& runtime, const Call& call, std::uint64_t ar
     for (std::uint64_t i = 3; i < arguments; ++i) words[i] = call.stack[i - 3];
     chosen.member.data = words;
     chosen.member.count = static_cast<std::int32_t>(arguments);
-    if (chosen.width != 0)
-        push_threads_of(runtime)(call.place, global_thread_of(runtime)(call.place), chosen.width);
     fork_call_of(runtime)(call.place, 1, reinterpret_cast<void*>(corun_kmp_member), &chosen.member);
 }
 
@@ -63,6 +61,8 @@ static void fork_with(const Runtime& runtime, const Call& call, std::uint64_t ar
     OpenRegion region;
     region.timed = nullptr;
     adaptive_begin(chosen, region, runtime, call.body, named, 0);
+    if (chosen.width != 0)
+        push_threads_of(runtime)(call.place, global_thread_of(runtime)(call.place), chosen.width);
     if (chosen.region == nullptr || arguments > kMostArguments)
         return reinterpret_cast<void*>(fork_call_of(runtime));
     fork_with(runtime, call, arguments, chosen);

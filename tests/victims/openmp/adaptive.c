@@ -293,6 +293,27 @@ static void nested(void) {
     expect(kTeam);
 }
 
+// The same, but the inner one comes late, and only where the outer one may be narrow.
+static void nested_late(void) {
+    static int round;
+    const int nests = ++round > 100;
+    _Atomic int inner = 0, regions = 0;
+#pragma omp parallel
+    {
+        entered++;
+#pragma omp for schedule(dynamic)
+        for (int i = 0; i < kItems; i++) {
+            if (nests && i == kItems - 1 && entered == 1) {
+                regions++;
+#pragma omp parallel num_threads(2)
+                inner++;
+            }
+        }
+    }
+    wrong += inner != regions;
+    entered = 0;
+}
+
 // As many blocks as it was told that there would be threads: each thread takes one.
 static void planned(void) {
     static int round, told;
@@ -371,6 +392,7 @@ static const struct {
 #endif
                   {"named", named},
                   {"nested", nested},
+                  {"nested-late", nested_late},
                   {"planned", planned},
                   {"planned-fortran", planned_fortran},
                   {"planned-processors", planned_processors},

@@ -115,6 +115,14 @@ class Nested(AdaptiveCase):
     def test_nested(self) -> None:
         self.never("nested", "nested", "-")
 
+    @needs_cpus
+    def test_nested_late(self) -> None:
+        for regions in self.regions("nested-late").values():
+            outer = [region for region in regions if region["calls"] == CALLS]
+            self.assertEqual(outer[0]["kind"], "nested", regions)
+            self.assertGreater(outer[0]["resized"], 10)
+            self.assertLess(outer[0]["resized"], 120)
+
 
 class Planned(AdaptiveCase):
     """Once the number was asked for or set outside, all regions have it."""
