@@ -146,6 +146,7 @@ static void counting_sort(void) {
     static int keys[kItems], out[kItems], counts[64][kKeys];
     for (int i = 0; i < kItems; i++) keys[i] = (i * 7 + 3) % kKeys;
     memset(counts, 0, sizeof counts);
+    for (int i = 0; i < kItems; i++) out[i] = -1 - i;
     _Atomic int team = 0;
 #pragma omp parallel
     {
@@ -168,7 +169,7 @@ static void counting_sort(void) {
         for (int i = kItems * t / n; i < kItems * (t + 1) / n; i++) out[counts[t][keys[i]]++ % kItems] = keys[i];
     }
     sum = 0;
-    for (int i = 1; i < kItems; i++) wrong += out[i - 1] > out[i];
+    for (int i = 1; i < kItems; i++) wrong += out[i - 1] > out[i] || out[i] < 0;
 }
 
 static void asks_number(void) {
