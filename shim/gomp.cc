@@ -123,36 +123,39 @@ std::int32_t corun_get_max_fortran() {
     return get_max_fortran_of(runtime)();
 }
 
+// What follows is noted last: the options may have been read only now.
 int corun_get_procs() {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs);
+    const int processors = openmp_processors(runtime, get_procs_of(runtime)());
     adaptive_planned(runtime, policy::kAskedOutside, CALLER);
-    return openmp_processors(runtime, get_procs_of(runtime)());
+    return processors;
 }
 
 std::int32_t corun_get_procs_fortran() {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs_fortran);
+    const std::int32_t processors = openmp_processors(runtime, get_procs_fortran_of(runtime)());
     adaptive_planned(runtime, policy::kAskedOutsideFortran, CALLER);
-    return openmp_processors(runtime, get_procs_fortran_of(runtime)());
+    return processors;
 }
 
 void corun_set_threads(int threads) {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads);
-    adaptive_planned(runtime, policy::kSetNumber, CALLER);
     set_threads_of(runtime)(openmp_own(runtime, threads));
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
 }
 
 void corun_set_threads_fortran(const std::int32_t* threads) {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran);
-    adaptive_planned(runtime, policy::kSetNumber, CALLER);
     const std::int32_t own = openmp_own(runtime, *threads);
     set_threads_fortran_of(runtime)(&own);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
 }
 
 void corun_set_threads_fortran_8(const std::int64_t* threads) {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran_8);
-    adaptive_planned(runtime, policy::kSetNumber, CALLER);
     const std::int64_t own = *threads > 1 && openmp_own(runtime, 2) == 1 ? 1 : *threads;
     set_threads_fortran_8_of(runtime)(&own);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
 }
 }  // extern "C"
 }  // namespace corun::gomp

@@ -341,6 +341,20 @@ static void planned_processors(void) {
     (void)told;
 }
 
+// Before there was any region.
+static void set_first(void) {
+    static int round;
+    if (++round == 1) omp_set_num_threads(kTeam);
+    resizable();
+}
+
+static void processors_first(void) {
+    static int round, told;
+    if (++round == 1) told = omp_get_num_procs();
+    resizable();
+    (void)told;
+}
+
 static void set(void) {
     static int round;
     if (++round == 300) omp_set_num_threads(kTeam);
@@ -398,6 +412,8 @@ static const struct {
                   {"planned-fortran", planned_fortran},
                   {"planned-processors", planned_processors},
                   {"set", set},
+                  {"set-first", set_first},
+                  {"processors-first", processors_first},
                   {"no-loop", no_loop},
                   {"tasks", tasks}};
 

@@ -136,6 +136,11 @@ class Planned(AdaptiveCase):
                 self.assertLess(regions[0]["resized"], 300)
 
     @needs_cpus
+    def test_planned_before_all_else(self) -> None:
+        self.never("set-first", "planned-outside")
+        self.never("processors-first", "planned-outside")
+
+    @needs_cpus
     def test_past_the_hooks(self) -> None:
         ffi = ctypes.util.find_library("ffi")
         if ffi is None:
