@@ -138,6 +138,8 @@ KnownRuntime& runtime_known(Engine& all, const Runtime& runtime, std::uint64_t n
     known.kind =
         runtime.kind == RuntimeKind::libomp ? policy::RuntimeKind::libomp : policy::RuntimeKind::libgomp;
     known.id = all.book.add_runtime(known.kind);
+    if (all.ffi_seen) all.book.runtime_seen(known.id, policy::kAskedUnseen);
+    engine_news.store(true, std::memory_order_release);  // somebody may have asked it before
     known.tuner = std::make_unique<RegionTuner>(policy::TunerSettings{known.kind, all.settings.explore, 0.05},
                                                 in_seconds(now));
     return known;
