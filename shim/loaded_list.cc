@@ -2,6 +2,7 @@
 #include "shim/loaded_list.h"
 
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +46,27 @@ bool is_mapped(const void* address, std::size_t bytes) {
            mincore(reinterpret_cast<void*>(first), length, resident.data()) == 0;
 }
 
+// One look at a time, for fork() only: the loader's lock keeps them apart already. Not waited for without
+// end, as the one inside may wait for that, and whoever holds it for us.
+constinit std::atomic<bool> looking{false};
+constinit bool forking = false;
+
+bool enter() {
+    for (int i = 0; i < 2000; ++i) {
+        if (!looking.exchange(true, std::memory_order_acquire)) return true;
+        const timespec moment{0, i < 50 ? 1000 : 100000};
+        nanosleep(&moment, nullptr);
+    }
+    return false;
+}
+
+// Used again and again, while the list is held. Most programs need no more than there is from the start.
+constexpr std::size_t kEach = sizeof(ListedObject) + sizeof(std::uint32_t);
+constexpr std::size_t kFirstRoom = 256;
+alignas(ListedObject) constinit std::array<char, kFirstRoom * kEach> first_memory{};
+constinit void* memory = first_memory.data();
+constinit std::size_t memory_room = kFirstRoom;  // objects
+
 struct Frozen {
     LoadedList* list;
     void (*action)(LoadedList&, void*);
@@ -63,6 +85,7 @@ std::size_t LoadedList::index_of(const void* dynamic) const {
 std::size_t LoadedList::named(const char* name) const {
     const char* const wanted = last_part(name);
     const std::uint32_t hash = hash_of(wanted);
+    if (hash == 0) return kNone;
     for (std::size_t i = 0; i < count_; ++i) {
         const ListedObject& one = objects_[i];
         if (one.soname != hash && one.file != hash) continue;
@@ -129,6 +152,22 @@ void LoadedList::find_initial() {
         if (initial_ == end) break;
     }
     known.store(initial_, std::memory_order_relaxed);
+}
+
+bool LoadedList::get_room() {
+    dl_iterate_phdr(count_all, &room_);
+    if (room_ > memory_room) {
+        const std::size_t wanted = room_ + room_ / 2 + 16;
+        void* const more =
+            mmap(nullptr, wanted * kEach, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (more == MAP_FAILED) return false;
+        if (memory != first_memory.data()) munmap(memory, memory_room * kEach);
+        memory = more;
+        memory_room = wanted;
+    }
+    objects_ = static_cast<ListedObject*>(memory);
+    order_ = reinterpret_cast<std::uint32_t*>(objects_ + memory_room);
+    return true;
 }
 
 bool LoadedList::make() {
@@ -252,22 +291,26 @@ Definition LoadedList::definition(const char* name) const {
 int freeze(dl_phdr_info*, std::size_t, void* argument) {
     auto& frozen = *static_cast<Frozen*>(argument);
     LoadedList& list = *frozen.list;
-    dl_iterate_phdr(count_all, &list.room_);
-    const std::size_t bytes = list.room_ * (sizeof(ListedObject) + sizeof(std::uint32_t));
-    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return 1;
-    list.objects_ = static_cast<ListedObject*>(memory);
-    list.order_ = reinterpret_cast<std::uint32_t*>(list.objects_ + list.room_);
-    frozen.made = list.make();
+    frozen.made = list.get_room() && list.make();
     if (frozen.made) frozen.action(list, frozen.argument);
-    munmap(memory, bytes);
     return 1;
+}
+
+void loaded_list_before_fork() noexcept {
+    const bool entered = enter();
+    forking = entered;
+}
+
+void loaded_list_after_fork(bool in_child) noexcept {
+    if (forking || in_child) looking.store(false, std::memory_order_release);
 }
 
 bool with_loaded_list_of(void (*action)(LoadedList&, void*), void* argument) noexcept {
     LoadedList list;
     Frozen frozen{&list, action, argument, false};
+    const bool entered = enter();
     dl_iterate_phdr(freeze, &frozen);
+    if (entered) looking.store(false, std::memory_order_release);
     return frozen.made;
 }
 

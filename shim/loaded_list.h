@@ -58,6 +58,7 @@ class LoadedList {
   private:
     friend bool with_loaded_list_of(void (*action)(LoadedList&, void*), void* argument) noexcept;
     friend int freeze(dl_phdr_info*, std::size_t, void*);
+    bool get_room();
     bool make();
     static int add(dl_phdr_info* info, std::size_t, void* list);
     void note_maps();
@@ -79,6 +80,10 @@ class LoadedList {
     std::size_t initial_ = 0;
     std::size_t own_ = kNone;
 };
+
+/// Around fork(), so that no child finds the loader's list held by a thread that it does not have.
+void loaded_list_before_fork() noexcept;
+void loaded_list_after_fork(bool in_child) noexcept;
 
 /// Calls action(list). False if there was no memory for the list, which is the system's and no allocator's.
 bool with_loaded_list_of(void (*action)(LoadedList&, void*), void* argument) noexcept;

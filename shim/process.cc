@@ -20,6 +20,7 @@
 #include "shim/core.h"
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
+#include "shim/loaded_list.h"
 #include "shim/message.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
@@ -72,14 +73,15 @@ constinit bool forks_followed = false;
 
 void before_fork() {
     if (forks_followed) driver_begin_fork();
-    resolver::before_fork();
+    loaded_list_before_fork();
 }
 void in_parent() {
-    resolver::after_fork_in_parent();
+    loaded_list_after_fork(false);
     if (forks_followed) driver_end_fork();
 }
 
 void in_child() {
+    loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/resolver.h"
 
-#include <time.h>
-
 #include <cstring>
 
 #include "shim/loaded_list.h"
@@ -44,20 +42,15 @@ constinit std::array<std::atomic<const Runtime*>, kFamilies> otherwise{};
 
 constinit const void* const nothing_to_watch = nullptr;
 
-// Keeps fork() out of a look-up: the child would find the loader's list held by a thread that it has not. Not
-// waited for without end, as the one inside may wait for the list, and whoever has that for us.
-constinit std::atomic<bool> looking{false};
+// An object without room for a mark (its variables fill their last page) is told by its place and its name,
+// which is slower. Loaded anew it is the same, and it is not seen if something global came in between.
+constinit const void* const no_mark = nullptr;
 
-bool enter() {
-    for (int i = 0; i < 400; ++i) {
-        if (!looking.exchange(true, std::memory_order_acquire)) return true;
-        const timespec moment{0, i < 50 ? 1000 : 100000};
-        nanosleep(&moment, nullptr);
-    }
-    return false;
-}
-void leave() {
-    looking.store(false, std::memory_order_release);
+const void* name_mark(const LoadedObject& object) {
+    std::uintptr_t hash = 5381;
+    for (const char* at = object.name; at != nullptr && *at != '\0'; ++at)
+        hash = hash * 33 + static_cast<unsigned char>(*at);
+    return reinterpret_cast<const void*>(hash | 1U);
 }
 
 bool read(const Known& one, const LoadedObject& object, Seen& seen) {
@@ -79,8 +72,9 @@ bool read(const Known& one, const LoadedObject& object, Seen& seen) {
                       one.start.load(std::memory_order_acquire) == object.start &&
                       one.end.load(std::memory_order_acquire) == object.end;
     if (!same || (version & 1U) != 0 || one.version.load(std::memory_order_relaxed) != version) return false;
-    return __atomic_load_n(places[0], __ATOMIC_RELAXED) == values[0] &&
-           __atomic_load_n(places[1], __ATOMIC_RELAXED) == values[1];
+    const void* const mark =
+        places[0] == &no_mark ? name_mark(object) : __atomic_load_n(places[0], __ATOMIC_RELAXED);
+    return mark == values[0] && __atomic_load_n(places[1], __ATOMIC_RELAXED) == values[1];
 }
 
 bool recall(const LoadedObject& object, Seen& seen) {
@@ -109,8 +103,11 @@ void keep(const LoadedObject& object, const Seen& seen, const ObjectMark& mark, 
     one.dynamic.store(object.dynamic, std::memory_order_release);
     one.start.store(object.start, std::memory_order_release);
     one.end.store(object.end, std::memory_order_release);
-    one.words[0].place.store(reinterpret_cast<const void* const*>(mark.place), std::memory_order_release);
-    one.words[0].value.store(reinterpret_cast<const void*>(mark.value), std::memory_order_release);
+    const bool marked = mark.place != nullptr;
+    one.words[0].place.store(marked ? reinterpret_cast<const void* const*>(mark.place) : &no_mark,
+                             std::memory_order_release);
+    one.words[0].value.store(marked ? reinterpret_cast<const void*>(mark.value) : name_mark(object),
+                             std::memory_order_release);
     one.words[1].place.store(slot != nullptr ? slot : &nothing_to_watch, std::memory_order_release);
     one.words[1].value.store(slot != nullptr ? __atomic_load_n(slot, __ATOMIC_RELAXED) : nullptr,
                              std::memory_order_release);
@@ -268,8 +265,10 @@ void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
         list.order_for(index);
         const Found found = by_order(list, family, words, seen.imports);
         lasting = lasting && found.lasting;
-        seen.runtimes[family] =
-            may_go_first(list, index, found) ? to_be_checked(found.runtime) : found.runtime;
+        seen.runtimes[family] = found.runtime;
+        if (!may_go_first(list, index, found)) continue;
+        keep_loaded(*found.runtime);
+        seen.runtimes[family] = to_be_checked(found.runtime);
     }
     // What is bound only when it is first used was given what there was then: each function on its own.
     const bool open = !lasting && DynamicSection(object).bound_lazily();
@@ -284,8 +283,7 @@ void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
             agreed.store(nullptr, std::memory_order_relaxed);
             for (auto& other : otherwise) other.store(nullptr, std::memory_order_relaxed);
         }
-    const ObjectMark mark = object_mark(list, index);
-    if (mark.place != nullptr) keep(object, seen, mark, words.unbound);
+    keep(object, seen, object_mark(list, index), words.unbound);
 }
 
 // --- which one it is
@@ -361,7 +359,9 @@ const Runtime& anybodys(LoadedList& list, OpenMp function) {
 bool see(const void* address, OpenMp function, Seen& seen) {
     LoadedObject object{};
     if (address == nullptr || !find_object(address, object) || is_our_own(object)) return true;
-    return recall(object, seen) && holds(seen.asked, function);
+    if (!recall(object, seen)) return false;
+    const Runtime* const one = seen.runtimes[kFamily[static_cast<std::size_t>(function)]];
+    return holds(seen.asked, function) && (!is_to_be_checked(one) || is_usable(without_check(one)));
 }
 
 void see_or_look(LoadedList& list, const void* address, OpenMp function, Seen& seen) {
@@ -394,28 +394,14 @@ const Runtime& resolver::find(const void* named, const void* caller, OpenMp func
     if (see(named, function, here) && see(caller, function, there))
         if (const Runtime* const runtime = decide(here, there, function)) return *(last = runtime);
     const Undisturbed quiet;
-    const bool entered = enter();
     const Runtime* runtime = nullptr;
     const bool listed =
         with_loaded_list([&](LoadedList& list) { runtime = &answer(list, named, caller, function); });
-    if (entered) leave();
     if (!listed) runtime = last != nullptr ? last : &no_runtime();
     return *(last = runtime);
 }
 
-static constinit bool entered_to_fork = false;
-
-void resolver::before_fork() noexcept {
-    const bool entered = enter();
-    entered_to_fork = entered;
-}
-
-void resolver::after_fork_in_parent() noexcept {
-    if (entered_to_fork) leave();
-}
-
 void resolver::after_fork() noexcept {
-    leave();
     for (Known& one : known)
         if ((one.version.load(std::memory_order_relaxed) & 1U) != 0) empty(one);
 }

@@ -130,10 +130,7 @@ static_assert(kKnown == 1024);
 /// The slow way, not noexcept as a cancellation may be acted upon at its end. `named`: see runtime_of_body().
 const Runtime& find(const void* named, const void* caller, OpenMp function);
 
-/// Around fork(), so that no child finds the loader's list in the middle of a look-up of ours.
-void before_fork() noexcept;
-void after_fork_in_parent() noexcept;
-void after_fork() noexcept;
+void after_fork() noexcept;  ///< in the child: the other threads are gone
 
 /// Forgets who has this runtime. While the loader's list is held.
 void forget(const Runtime& runtime) noexcept;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/runtimes.h"
 
+#include <dlfcn.h>
+
 #include <cstring>
 
 #include "shim/object_mark.h"
+#include "shim/undisturbed.h"
 #include "shim/without_runtime.h"
 
 namespace corun {
@@ -60,7 +63,34 @@ void* function_of(const LoadedList& list, const DynamicSection& section, const c
     return next.address != nullptr ? next.address : function_without_runtime(symbol);
 }
 
+struct Wanted {
+    std::atomic<bool> wanted;
+    std::atomic<bool> done;
+};
+constinit std::array<Wanted, kRuntimes> wanted{};
+
 }  // namespace
+
+constinit std::atomic<bool> runtimes_to_keep{false};
+
+void keep_loaded(const Runtime& runtime) noexcept {
+    if (runtime.index >= kRuntimes || runtime.stays ||
+        wanted[runtime.index].done.load(std::memory_order_relaxed))
+        return;
+    wanted[runtime.index].wanted.store(true, std::memory_order_relaxed);
+    runtimes_to_keep.store(true, std::memory_order_release);
+}
+
+void keep_runtimes() {
+    const Undisturbed quiet;
+    if (!runtimes_to_keep.exchange(false, std::memory_order_acquire)) return;
+    for (std::size_t i = 0; i < kRuntimes; ++i) {
+        if (!wanted[i].wanted.exchange(false, std::memory_order_acquire) || !runtime_loaded(runtimes[i]))
+            continue;
+        if (dlopen(runtimes[i].object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != nullptr)
+            wanted[i].done.store(true, std::memory_order_relaxed);
+    }
+}
 
 const Runtime* runtime_in(LoadedList& list, std::size_t index) noexcept {
     const LoadedObject& object = list[index].object;

@@ -17,6 +17,14 @@ const Runtime* runtime_in(LoadedList& list, std::size_t index) noexcept;
 const Runtime* runtime_with(const Runtime* base, const std::array<void*, kOpenMpFunctions>& functions,
                             const LoadedObject& object) noexcept;
 
+/// It must not be unloaded before its callers, and nothing else keeps it: see loader.cc. While the list is
+/// held.
+void keep_loaded(const Runtime& runtime) noexcept;
+/// Some are still to be kept.
+extern constinit std::atomic<bool> runtimes_to_keep;
+/// Takes the loader's lock, and forgets a pending dlerror().
+void keep_runtimes();
+
 /// For a caller that has none: a single thread.
 const Runtime& no_runtime() noexcept;
 

@@ -34,9 +34,8 @@ class Undisturbed {
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
         pthread_setcancelstate(cancel_, nullptr);
         if (type == PTHREAD_CANCEL_DEFERRED) return;
-        // At once, if one has come meanwhile. glibc before 2.37 does not say that it was a cancellation where
-        // the state or the type is set.
-        pthread_testcancel();
+        // Here, if one has come: pthread_setcancelstate() would not say that it was a cancellation
+        // (glibc 2.36).
         pthread_setcanceltype(type, nullptr);
     }
     Undisturbed(const Undisturbed&) = delete;

@@ -835,7 +835,7 @@ class Exports(Case):
     def test_exports(self) -> None:
         defined = {line.split()[-1] for line in self.tool("nm", "-D", "--defined-only", str(LIBRARY)).splitlines()}
         wanted = set()
-        for name in ("tensorflow", "gomp", "kmp") if "GOMP_parallel" in defined else ("tensorflow",):
+        for name in ("tensorflow", "gomp", "kmp", "loader") if "GOMP_parallel" in defined else ("tensorflow",):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))

@@ -6,6 +6,8 @@
 //   open FILE           opens it, no more
 //   jumps FILE          a handler jumps out of questions, and a thread has to be able to use the loader then
 //   missing FILE        the program's pending dlerror() is still there after the first question
+//   late ONE TWO        a global one comes between the first's first question and its first region
+//   often FILE          opens it, asks and closes it, more often than there is a place for what is known
 //   threads FILE        many threads ask for the first time at once
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -119,6 +121,33 @@ static void missing(const char* path) {
            error != NULL && strstr(error, "there-is-no-such-library") != NULL ? "kept" : "lost");
 }
 
+// Bound when it is first used, to what there is by then.
+static void late(const char* path, const char* other) {
+    void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    int (*asked)(void) = (int (*)(void))function(library, "tail_asked");
+    void (*region)(void) = (void (*)(void))function(library, "tail_region");
+    int (*entered)(void) = (int (*)(void))function(library, "tail_entered");
+    ((void (*)(int))function(library, "omp_set_num_threads"))(2);
+    const int told = -asked();
+    void* global = dlopen(other, RTLD_NOW | RTLD_GLOBAL);
+    ((void (*)(int))function(global, "omp_set_num_threads"))(3);
+    region();
+    printf("told %d, team %d\n", told, entered());
+}
+
+static void often(const char* path) {
+    int wrong = 0;
+    for (int i = 0; i < 200; i++) {
+        void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        int (*max)(void) = (int (*)(void))function(library, "tail_max");
+        void (*set)(int) = (void (*)(int))function(library, "tail_set");
+        set(i + 1);
+        wrong += max() != i + 1;
+        dlclose(library);
+    }
+    printf("wrong %d\n", wrong);
+}
+
 static struct tail shared;
 static pthread_barrier_t barrier;
 static void* ask_first(void* wrong) {
@@ -154,6 +183,10 @@ int main(int argc, char** argv) {
         jump_out(argv[2]);
     else if (strcmp(what, "missing") == 0)
         missing(argv[2]);
+    else if (strcmp(what, "late") == 0 && argc > 3)
+        late(argv[2], argv[3]);
+    else if (strcmp(what, "often") == 0)
+        often(argv[2]);
     else if (strcmp(what, "threads") == 0)
         many_threads(argv[2]);
     else

@@ -47,6 +47,11 @@ class Tail(Case):
             self.same([victim("callers"), "outer", library("outer", one), library("tail", other)],
                       "between 4, library 2\n" * 3 + DONE)
 
+    def test_bound_when_it_is_used(self) -> None:
+        for one, other in (("gcc", "gcX"), ("gcX", "gcc")):
+            self.same([victim("callers"), "late", library("tail", one), library("plugin", other)],
+                      "told 2, team 3\n" + DONE)
+
     def test_python_asks(self) -> None:
         code = ("import ctypes; ctypes.CDLL({0!r}, ctypes.RTLD_GLOBAL); every = ctypes.CDLL(None)\n"
                 "every.omp_set_num_threads(3); every.tail_region()\n"
@@ -94,6 +99,8 @@ class Without(Case):
     def test_regions(self) -> None:
         for how in ("weak", "loader"):
             self.same([victim("without"), how], "sum 303, threads 1\n", {})
+        # There is one, but not for the program.
+        self.same([victim("without"), "weak", library("plugin", "gcc")], "sum 303, threads 1\n")
 
     def test_work_that_nobody_hands_out(self) -> None:
         # Plain the program does it by itself. It cannot be done right, so nothing is done.
@@ -141,10 +148,37 @@ class Reloaded(Case):
             self.skipTest("the loader puts it elsewhere")
         self.same(command, out.format("same place"))
 
+    def test_another_runtime_where_no_mark_fits(self) -> None:
+        words = ["local", library("plugin", "gcc"), "team", "2", "local", library("plugin", "gcX"), "team", "3"]
+        out = "told 2 team 2\ntold 3 team 3\n"
+        for kind, team in (("gcc", 2), ("gcX", 3), ("gcc", 2)):
+            words += ["local", library("plugin_full", kind), "bare", "bare", "bare", "close"]
+            out += f"team {team}\n" * 3
+        self.same([victim("loader"), *words], out + DONE)
+
+    def test_that_of_the_library_above(self) -> None:
+        # It needs libgomX and is given libgomp, as the library that was opened needs that.
+        words = ["local", library("root_bare", "gcX"), "set", "3", "bare", "bare"]
+        self.same([victim("loader"), *words], "team 3\nteam 3\n" + DONE)
+
+    def test_made_global_after_a_library_was_bound(self) -> None:
+        # The order in which the loader looks is another one now. What it has bound tells the truth.
+        for one, other in (("gcc", "gcX"), ("gcX", "gcc")):
+            words = ["local", library("plugin", one), "team", "3", "local", library("plugin_named", other),
+                     "global", library("plugin", one), "again", "1", "team", "0", "again", "0", "team", "0"]
+            self.same([victim("loader"), *words], "told 3 team 3\ntold 4 team 4\ntold 3 team 3\n" + DONE)
+
+    def test_runtime_that_is_closed_before_its_caller(self) -> None:
+        # The library without a name that is not hooked was bound to the global runtime, and keeps it.
+        words = ["local", library("plugin", "gcc"), "team", "2", "global", library("plugin", "gcX"), "team", "3",
+                 "local", library("plugin_bare", "gcc"), "bare", "again", "1", "close", "again", "2", "bare", "bare",
+                 "runtimes"]
+        for _ in range(5):
+            self.same([victim("loader"), *words], "told 2 team 2\ntold 3 team 3\n" + "team 3\n" * 3 + "2 runtimes\n" + DONE)
+
     def test_often(self) -> None:
-        # More of them than there is a place for.
-        words = ["local", library("plugin", "gcc"), "team", "0", "close"] * 150
-        self.same([victim("loader"), *words], "told 1 team 1\n" * 150 + DONE, {"OMP_NUM_THREADS": "1"})
+        for kind in ("gcc", "gcX"):
+            self.same([victim("callers"), "often", library("tail", kind)], "wrong 0\n" + DONE)
 
 
 GROUPS = {"tail": Tail, "starter": Starter, "stand-in": StandIn, "without": Without, "disturbed": Disturbed,

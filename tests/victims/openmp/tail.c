@@ -8,6 +8,10 @@ static int entered;
 int tail_max(void) {
     return omp_get_max_threads();
 }
+// Not its last: minus what it was told.
+int tail_asked(void) {
+    return -omp_get_max_threads();
+}
 void tail_set(int threads) {
     omp_set_num_threads(threads);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program without a runtime that would open regions if there were one. It looks at the names (weak) or asks
-// the loader for them (loader); "loop" means a region that needs a runtime to hand out its work.
+// the loader for them (loader); "loop" means a region that needs a runtime to hand out its work. Any other
+// word is a library that it opens first, which has a runtime for itself.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ static void loop_body(void* data) {
 int main(int argc, char** argv) {
     const int by_loader = argc > 1 && strcmp(argv[1], "loader") == 0;
     const int with_loop = argc > 2 && strcmp(argv[2], "loop") == 0;
+    if (argc > 2 && !with_loop && dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) == NULL) return 2;
     Parallel* parallel = by_loader ? (Parallel*)dlsym(RTLD_DEFAULT, "GOMP_parallel") : GOMP_parallel;
     Fork* fork_call = by_loader ? (Fork*)dlsym(RTLD_DEFAULT, "__kmpc_fork_call") : __kmpc_fork_call;
     Ask* most = by_loader ? (Ask*)dlsym(RTLD_DEFAULT, "omp_get_max_threads") : omp_get_max_threads;
