@@ -50,7 +50,7 @@ struct Program {
         while (now < end) {
             for (RegionTuner::Id id = 0; id < regions.size(); ++id)
                 for (int i = 0; i < regions[id].times; ++i) call(id);
-            now += 2 * kMicro;
+            now += between(before);
         }
     }
 
@@ -67,6 +67,7 @@ struct Program {
     double now = 0.0;
     double ticked = 0.0;
     int before = 0;
+    std::function<double(int)> between = [](int) { return 2 * kMicro; };  // outside regions, after that width
     bool solo = true;
 };
 
@@ -125,14 +126,12 @@ TEST(RegionTuner, AChangeThatCostsMoreThanItGainsIsNotMade) {
     EXPECT_GT((program.at_width[{small, 2}]), (program.at_width[{small, 1}]));
 }
 
-// What a narrow region does to the others cannot be seen in its own time: only both in turn show it.
+// What a narrow region does to the rest of the program cannot be seen in its own time: only both in turn show
+// it.
 TEST(RegionTuner, TheGuardDropsAPlanThatOnlySeemedGood) {
     Program program(RuntimeKind::libgomp);
     const auto tiny = program.add(1, law(0.2, 0.2, 1.5), {1, 2}, 2);
-    int since_wide = 0;
-    // A region that may not be resized wakes a thread that has slept meanwhile.
-    program.add(
-        1, [&](int, int before) { return kMicro * (20 + (before == 1 ? 40.0 + since_wide : 0.0)); }, {2}, 2);
+    program.between = [](int before) { return (before == 1 ? 40 : 2) * kMicro; };
     program.run(6.0);
     program.at_width.clear();
     program.run(6.0);
@@ -203,6 +202,21 @@ TEST(RegionTuner, FollowsARegionThatChanges) {
     program.at_width.clear();
     program.run(5.0);
     EXPECT_GT((program.at_width[{region, 2}]), 9 * (program.at_width[{region, 1}]));
+}
+
+// And the other way round: the width that was left is tried again.
+TEST(RegionTuner, TriesAgainWhatWasLeft) {
+    Program program(RuntimeKind::libomp);
+    double size = 100.0;
+    const auto region = program.add(
+        1, [&](int width, int) { return kMicro * (0.5 + size / width + 1.0 * width); }, {1, 2}, 2);
+    program.run(3.0);
+    ASSERT_EQ(program.tuner.width(region), 2);
+    size = 1.0;
+    program.run(60.0);
+    program.at_width.clear();
+    program.run(5.0);
+    EXPECT_GT((program.at_width[{region, 1}]), 9 * (program.at_width[{region, 2}]));
 }
 
 }  // namespace
