@@ -36,7 +36,7 @@ std::optional<double> RegionCost::seconds() const {
     if (count_ == 0) return std::nullopt;
     std::array<float, kept> sorted = values_;
     std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count_));
-    const std::size_t counted = count_ - count_ / 5;
+    const std::size_t counted = count_ - (count_ < 5 ? 0 : (count_ + 11) / 16);
     double sum = 0.0;
     for (std::size_t i = 0; i < counted; ++i) sum += static_cast<double>(sorted[i]);
     return sum / static_cast<double>(counted);

@@ -25,10 +25,10 @@ struct TunerSettings {
 };
 
 /// What a region costs at one width. A mean, as a team that now and then waits for a thread that has no CPU
-/// costs what it costs; but the largest values count for nothing, for the machine has its bursts too.
+/// costs what it costs; but the largest value or two count for nothing, for the machine has its bursts too.
 class RegionCost {
   public:
-    static constexpr std::size_t kept = 15;  // the newest values
+    static constexpr std::size_t kept = 31;  // the newest values
 
     void add(double seconds);
     [[nodiscard]] std::optional<double> seconds() const;  ///< a call; nothing of none
