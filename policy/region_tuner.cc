@@ -299,7 +299,9 @@ void RegionTuner::begin_guard(double now, bool first) {
 
 void RegionTuner::guard_tick(double now, Id at) {
     Guard& guard = *guard_;
-    if (at != guard.anchor) return;
+    // Where teams wait for CPUs that others have, a window at the own widths could last for ever.
+    const bool overdue = guard.begun && now - guard.began_at >= kOverdue;
+    if (at != guard.anchor && !overdue) return;
     if (!guard.begun) {  // what the switch has left behind is not counted
         if (now - guard.began_at < 0.1 * kWindow) return;
         guard.begun = true;
@@ -309,17 +311,25 @@ void RegionTuner::guard_tick(double now, Id at) {
         return;
     }
     const double elapsed = now - guard.began_at;
-    if (elapsed < kWindow || regions_[at].calls - guard.calls[at] < kWindowCalls) return;
+    if (!overdue && (elapsed < kWindow || regions_[at].calls - guard.calls[at] < kWindowCalls)) return;
     double work = 0.0;
     for (Id id = 0; id < guard.calls.size(); ++id)
         if (const auto own = seconds(regions_[id], regions_[id].own))
             work += static_cast<double>(regions_[id].calls - guard.calls[id]) * *own;
     if (work > 0.0) (guard.at_plan ? guard.at_plans : guard.at_owns).add(elapsed / work);
-    if (++guard.window >= guard.windows) return end_guard(now);
+    if (++guard.window >= guard.windows || guard_is_clear()) return end_guard(now);
     // A B B A: a drift of the machine falls on both alike.
     guard.at_plan = guard.window % 4 == 0 || guard.window % 4 == 3;
     guard.begun = false;
     guard.began_at = now;
+}
+
+bool RegionTuner::guard_is_clear() const {
+    const RegionCost& plans = guard_->at_plans;
+    const RegionCost& owns = guard_->at_owns;
+    if (plans.count() < 2 || owns.count() < 2) return false;
+    const double ratio = *owns.seconds() / *plans.seconds();
+    return ratio > kClear || ratio < 1.0 / kClear;
 }
 
 void RegionTuner::end_guard(double now) {

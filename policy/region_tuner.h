@@ -32,6 +32,7 @@ class RegionCost {
 
     void add(double seconds);
     [[nodiscard]] std::optional<double> seconds() const;  ///< a call; nothing of none
+    [[nodiscard]] std::size_t count() const { return count_; }
 
   private:
     std::array<float, kept> values_{};
@@ -84,6 +85,8 @@ class RegionTuner {
     static constexpr double kLeastShare = 0.01;       // of the run time: below that a region is let be
     static constexpr double kWindow = 0.02;           // seconds of a guard's window, at least
     static constexpr std::uint64_t kWindowCalls = 4;  // of the region that windows begin and end with
+    static constexpr double kOverdue = 0.1;           // seconds after which a window ends anywhere
+    static constexpr double kClear = 1.5;             // so much apart: two windows of each are enough
     static constexpr int kFirstWindows = 16;          // before a plan is trusted; then kLaterWindows
     static constexpr int kLaterWindows = 4;
     static constexpr double kHarm = 0.99;        // of the own widths' rate: below that a plan is dropped
@@ -140,6 +143,7 @@ class RegionTuner {
     void plan(double now);
     void begin_guard(double now, bool first);
     void guard_tick(double now, Id at);
+    [[nodiscard]] bool guard_is_clear() const;
     void end_guard(double now);
     void drop_plan(double now);
     void describe();
