@@ -11,8 +11,9 @@ namespace corun::policy {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(RegionClass::count)> kNames{
-    "named-size", "nested",          "inductor",   "listed",        "asks-its-team",  "per-thread-data",
-    "fortran",    "planned-outside", "distrusted", "too-few-calls", "no-shared-loop", "resizable"};
+    "named-size",    "nested",          "inductor", "opened-later",    "listed",
+    "asks-its-team", "per-thread-data", "fortran",  "planned-outside", "distrusted",
+    "too-few-calls", "no-shared-loop",  "resizable"};
 
 // '*' stands for any text. Backtracks to the last star only, which is enough.
 bool glob(std::string_view pattern, std::string_view text) {
@@ -80,9 +81,11 @@ RegionClass classify(const RegionEvidence& evidence) {
     if (evidence.region & kNamedSize) return RegionClass::named_size;
     if (evidence.region & (kInside | kHolds)) return RegionClass::nested;
     if (evidence.object & kInductor) return RegionClass::inductor;
+    if (evidence.object & kOpened) return RegionClass::opened_later;
     if (evidence.listed) return RegionClass::listed;
     if (evidence.region & kAsked) return RegionClass::asks_its_team;
-    if (evidence.region & kKeepsPerThread) return RegionClass::per_thread_data;
+    if ((evidence.region & kKeepsPerThread) || (evidence.object & kThreadLocal))
+        return RegionClass::per_thread_data;
     if (evidence.object & kFortran) return RegionClass::fortran;
     if ((evidence.objects & kOutside) || (evidence.runtime & kAskedUnseen))
         return RegionClass::planned_outside;
@@ -210,11 +213,15 @@ std::string RegionBook::sentence(const Region& region, RegionClass kind) const {
                                           : "another region begins inside it";
         case RegionClass::inductor:
             return "torch.compile made it for one number of threads";
+        case RegionClass::opened_later:
+            return object.name + " was opened while the program ran and may be closed again";
         case RegionClass::listed:
             return "listed in CORUN_REGIONS";
         case RegionClass::asks_its_team:
             return "a thread inside asked for " + asked_what(region.facts) + ": it may keep data by that";
         case RegionClass::per_thread_data:
+            if (!(region.facts & kKeepsPerThread))
+                return object.name + " has thread-local data, which it may keep by thread (threadprivate)";
             return "it keeps data per thread (threadprivate)";
         case RegionClass::fortran:
             return object.name + " is compiled from Fortran";

@@ -45,6 +45,8 @@ enum ObjectFact : std::uint32_t {
     kSetNumber = 1U << 2,            ///< it set the number of threads itself
     kFortran = 1U << 3,              ///< compiled from Fortran
     kInductor = 1U << 4,             ///< made by torch.compile: the count is part of its code
+    kThreadLocal = 1U << 5,  ///< it has thread-local data, which threadprivate data cannot be told from
+    kOpened = 1U << 6,       ///< it was opened while the program ran: another may lie in its place later
 };
 
 /// What can be seen of a runtime. Sticky as well.
@@ -66,9 +68,10 @@ enum class RegionClass : std::uint8_t {
     named_size,       ///< never, even when listed (S2)
     nested,           ///< never, even when listed
     inductor,         ///< never, even when listed
+    opened_later,     ///< never, even when listed: its code may be replaced by another library's
     listed,           ///< the user vouches for it (CORUN_REGIONS)
     asks_its_team,    ///< may keep data by thread number
-    per_thread_data,  ///< threadprivate
+    per_thread_data,  ///< threadprivate, or an object with thread-local data of its own
     fortran,          ///< of a Fortran object
     planned_outside,  ///< an object of its runtime knows the number of threads
     distrusted,       ///< another region of the object was thought resizable and was not

@@ -4,7 +4,7 @@
 // without destructors, so that pthread_exit and longjmp of the program pass through.
 #include <climits>
 
-#include "shim/openmp.h"
+#include "shim/adaptive.h"
 
 namespace corun {
 bool openmp_hooked() noexcept {
@@ -43,35 +43,52 @@ static inline void watch(OpenRegion& region, const Runtime& runtime, RegionBody*
     data = region.watched;
 }
 
-// A region from its begin to its end.
-#define REGION(id, parameters, ...)                                                          \
-    void corun_##id parameters {                                                             \
-        const Runtime& runtime = REGION_RUNTIME(id);                                         \
-        OpenRegion region;                                                                   \
-        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER); \
-        watch(region, runtime, body, data);                                                  \
-        id##_of(runtime)(__VA_ARGS__);                                                       \
-        region_end(region);                                                                  \
+// A region that CORUN_OPENMP=adaptive looks at gets a body of ours around its own, and its width.
+static inline void look_into(AdaptiveCall& call, RegionBody*& body, void*& data, unsigned& threads) {
+    if (call.width != 0) [[unlikely]]
+        threads = static_cast<unsigned>(call.width);
+    if (call.region == nullptr) [[likely]]
+        return;
+    call.member.data = data;
+    body = corun_member;
+    data = &call.member;
+}
+
+// A region from its begin to its end, with a loop of the kind that is said here.
+#define REGION(id, loop, parameters, ...)                                                          \
+    void corun_##id parameters {                                                                   \
+        const Runtime& runtime = REGION_RUNTIME(id);                                               \
+        OpenRegion region;                                                                         \
+        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);       \
+        AdaptiveCall call;                                                                         \
+        adaptive_begin(call, region, runtime, reinterpret_cast<const void*>(body), threads, loop); \
+        look_into(call, body, data, threads);                                                      \
+        if (call.region == nullptr) watch(region, runtime, body, data);                            \
+        id##_of(runtime)(__VA_ARGS__);                                                             \
+        adaptive_end(call);                                                                        \
+        region_end(region);                                                                        \
     }
 
 #define LOOP_PARAMETERS                                                                            \
     (RegionBody * body, void* data, unsigned threads, long first, long end, long step, long chunk, \
      unsigned flags)
-#define LOOP(id) REGION(id, LOOP_PARAMETERS, body, data, threads, first, end, step, chunk, flags)
+#define LOOP(id, loop) \
+    REGION(id, policy::loop, LOOP_PARAMETERS, body, data, threads, first, end, step, chunk, flags)
 #define LOOP_RUNTIME_PARAMETERS \
     (RegionBody * body, void* data, unsigned threads, long first, long end, long step, unsigned flags)
-#define LOOP_RUNTIME(id) REGION(id, LOOP_RUNTIME_PARAMETERS, body, data, threads, first, end, step, flags)
+#define LOOP_RUNTIME(id) \
+    REGION(id, policy::kLoopRuntime, LOOP_RUNTIME_PARAMETERS, body, data, threads, first, end, step, flags)
 
-REGION(parallel, (RegionBody * body, void* data, unsigned threads, unsigned flags), body, data, threads,
+REGION(parallel, 0, (RegionBody * body, void* data, unsigned threads, unsigned flags), body, data, threads,
        flags)
-REGION(parallel_sections,
+REGION(parallel_sections, 0,
        (RegionBody * body, void* data, unsigned threads, unsigned sections, unsigned flags), body, data,
        threads, sections, flags)
-LOOP(loop_static)
-LOOP(loop_dynamic)
-LOOP(loop_guided)
-LOOP(loop_nonmonotonic_dynamic)
-LOOP(loop_nonmonotonic_guided)
+LOOP(loop_static, kLoopStatic)
+LOOP(loop_dynamic, kLoopDynamic)
+LOOP(loop_guided, kLoopGuided)
+LOOP(loop_nonmonotonic_dynamic, kLoopDynamic)
+LOOP(loop_nonmonotonic_guided, kLoopGuided)
 LOOP_RUNTIME(loop_runtime)
 LOOP_RUNTIME(loop_nonmonotonic_runtime)
 LOOP_RUNTIME(loop_maybe_nonmonotonic_runtime)
@@ -120,32 +137,43 @@ static inline const Runtime& settled_runtime(const void* caller, OpenMp function
 }
 
 int corun_get_max() {
-    return get_max_of(settled_runtime(CALLER, OpenMp::get_max))();
+    const Runtime& runtime = settled_runtime(CALLER, OpenMp::get_max);
+    adaptive_planned(runtime, policy::kAskedOutside, CALLER);
+    return get_max_of(runtime)();
 }
 
 std::int32_t corun_get_max_fortran() {
-    return get_max_fortran_of(settled_runtime(CALLER, OpenMp::get_max_fortran))();
+    const Runtime& runtime = settled_runtime(CALLER, OpenMp::get_max_fortran);
+    adaptive_planned(runtime, policy::kAskedOutsideFortran, CALLER);
+    return get_max_fortran_of(runtime)();
 }
 
+// What follows is noted last: the options may have been read only now.
 int corun_get_procs() {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs);
-    return openmp_processors(runtime, get_procs_of(runtime)());
+    const int processors = openmp_processors(runtime, get_procs_of(runtime)());
+    adaptive_planned(runtime, policy::kAskedOutside, CALLER);
+    return processors;
 }
 
 std::int32_t corun_get_procs_fortran() {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::get_procs_fortran);
-    return openmp_processors(runtime, get_procs_fortran_of(runtime)());
+    const std::int32_t processors = openmp_processors(runtime, get_procs_fortran_of(runtime)());
+    adaptive_planned(runtime, policy::kAskedOutsideFortran, CALLER);
+    return processors;
 }
 
 void corun_set_threads(int threads) {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads);
     set_threads_of(runtime)(openmp_own(runtime, threads));
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
 }
 
 void corun_set_threads_fortran(const std::int32_t* threads) {
     const Runtime& runtime = runtime_asked(CALLER, OpenMp::set_threads_fortran);
     const std::int32_t own = openmp_own(runtime, *threads);
     set_threads_fortran_of(runtime)(&own);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
 }
 
 void corun_set_threads_fortran_8(const std::int64_t* threads) {
@@ -154,6 +182,7 @@ void corun_set_threads_fortran_8(const std::int64_t* threads) {
     const int given = openmp_own(runtime, wanted);
     const std::int64_t own = given != wanted ? given : *threads;
     set_threads_fortran_8_of(runtime)(&own);
+    adaptive_planned(runtime, policy::kSetNumber, CALLER);
 }
 }  // extern "C"
 }  // namespace corun::gomp

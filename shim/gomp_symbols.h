@@ -12,6 +12,34 @@ using RegionBody = void(void* data);
 
 // X(id, symbol, result, parameters)
 // clang-format off
+// What a region may ask about its team, and the loops inside a region that the runtime hands out: by these
+// CORUN_OPENMP=adaptive judges it. omp_get_level() is not among them: it says the same at any width.
+#define CORUN_GOMP_ADAPTIVE_QUESTIONS(X)                                                                                   \
+    X(thread_num, "omp_get_thread_num", int, ())                                                                  \
+    X(thread_num_fortran, "omp_get_thread_num_", std::int32_t, ())                                                \
+    X(team_number, "omp_get_num_threads", int, ())                                                                \
+    X(team_number_fortran, "omp_get_num_threads_", std::int32_t, ())                                              \
+    X(ancestor, "omp_get_ancestor_thread_num", int, (int level))                                                  \
+    X(ancestor_fortran, "omp_get_ancestor_thread_num_", std::int32_t, (const std::int32_t* level))                \
+    X(ancestor_fortran_8, "omp_get_ancestor_thread_num_8_", std::int32_t, (const std::int64_t* level))            \
+    X(team_size, "omp_get_team_size", int, (int level))                                                           \
+    X(team_size_fortran, "omp_get_team_size_", std::int32_t, (const std::int32_t* level))                         \
+    X(team_size_fortran_8, "omp_get_team_size_8_", std::int32_t, (const std::int64_t* level))                     \
+    X(in_parallel, "omp_in_parallel", int, ())                                                                    \
+    X(in_parallel_fortran, "omp_in_parallel_", std::int32_t, ())                                                  \
+    X(active_level, "omp_get_active_level", int, ())                                                              \
+    X(active_level_fortran, "omp_get_active_level_", std::int32_t, ())
+
+#define CORUN_GOMP_ADAPTIVE_LOOPS(X)                                                                                       \
+    X(for_static, "GOMP_loop_static_start", bool, (long first, long end, long step, long chunk, long* from, long* to)) \
+    X(for_dynamic, "GOMP_loop_dynamic_start", bool, (long first, long end, long step, long chunk, long* from, long* to)) \
+    X(for_guided, "GOMP_loop_guided_start", bool, (long first, long end, long step, long chunk, long* from, long* to)) \
+    X(for_nonmonotonic_dynamic, "GOMP_loop_nonmonotonic_dynamic_start", bool, (long first, long end, long step, long chunk, long* from, long* to)) \
+    X(for_nonmonotonic_guided, "GOMP_loop_nonmonotonic_guided_start", bool, (long first, long end, long step, long chunk, long* from, long* to)) \
+    X(for_runtime, "GOMP_loop_runtime_start", bool, (long first, long end, long step, long* from, long* to))      \
+    X(for_nonmonotonic_runtime, "GOMP_loop_nonmonotonic_runtime_start", bool, (long first, long end, long step, long* from, long* to)) \
+    X(for_maybe_nonmonotonic_runtime, "GOMP_loop_maybe_nonmonotonic_runtime_start", bool, (long first, long end, long step, long* from, long* to))
+
 #define CORUN_GOMP_HOOKED(X)                                                                                      \
     X(parallel, "GOMP_parallel", void, (RegionBody* body, void* data, unsigned threads, unsigned flags))          \
     X(parallel_reductions, "GOMP_parallel_reductions",                                                            \
@@ -51,8 +79,12 @@ using RegionBody = void(void* data);
     X(get_procs_fortran, "omp_get_num_procs_", std::int32_t, ())                                                  \
     X(set_threads, "omp_set_num_threads", void, (int threads))                                                    \
     X(set_threads_fortran, "omp_set_num_threads_", void, (const std::int32_t* threads))                           \
-    X(set_threads_fortran_8, "omp_set_num_threads_8_", void, (const std::int64_t* threads))
+    X(set_threads_fortran_8, "omp_set_num_threads_8_", void, (const std::int64_t* threads))                       \
+    CORUN_GOMP_ADAPTIVE_QUESTIONS(X)                                                                                       \
+    CORUN_GOMP_ADAPTIVE_LOOPS(X)
 
 #define CORUN_GOMP_NEEDED(X)                                                                                      \
-    X(get_level, "omp_get_level", int, ())
+    X(get_level, "omp_get_level", int, ())                                                                        \
+    X(most_levels, "omp_get_max_active_levels", int, ())                                                          \
+    X(global_thread, "__kmpc_global_thread_num", int, (const void* place))
 // clang-format on

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenMP as clang and Intel's compilers call it. The hooks decide nothing and change no argument. Built as
-// gomp.cc is. Regions are counted but not timed: the hook of __kmpc_fork_call has left before they begin.
+// gomp.cc is. Regions are counted but only timed where CORUN_OPENMP=adaptive looks at
+// them: else the hook of __kmpc_fork_call has left before they begin.
 #if defined(__x86_64__)
-#include "shim/openmp.h"
+#include "shim/adaptive.h"
 
 namespace corun::kmp {
 
@@ -14,7 +15,10 @@ struct Call {
     std::uint64_t count;
     const void* place;
     const void* caller;
+    void* stack[1];  // the arguments that the registers have no room for
 };
+
+constexpr std::uint64_t kMostArguments = 64;
 
 extern "C" {
 #define X(id, symbol, result, parameters) \
@@ -31,10 +35,39 @@ static inline void count(const Runtime& runtime, const void* caller, const void*
     openmp_thread.named = 0;
 }
 
+// Instead of the program's own body one of ours, whose only argument is what the program's has to be given.
+static void fork_with(const Runtime& runtime, const Call& call, std::uint64_t arguments,
+                      AdaptiveCall& chosen) {
+    void* words[kMostArguments];
+    words[0] = reinterpret_cast<void*>(call.fourth);
+    words[1] = reinterpret_cast<void*>(call.fifth);
+    words[2] = reinterpret_cast<void*>(call.sixth);
+    words[3] = nullptr;
+    for (std::uint64_t i = 3; i < arguments; ++i) words[i] = call.stack[i - 3];
+    chosen.member.data = words;
+    chosen.member.count = static_cast<std::int32_t>(arguments);
+    fork_call_of(runtime)(call.place, 1, reinterpret_cast<void*>(corun_kmp_member), &chosen.member);
+}
+
+// Returns where to go on: nowhere if all is done.
 [[gnu::used, gnu::visibility("hidden")]] void* corun_kmp_fork(const Call& call) {
     const Runtime& runtime = runtime_of_body(call.body, call.caller, OpenMp::fork_call);
+    const std::int32_t named = openmp_thread.named;
     count(runtime, call.caller, call.body);
-    return reinterpret_cast<void*>(fork_call_of(runtime));
+    const auto arguments = call.count & 0xFFFFFFFFU;
+    if (!adaptive_on.load(std::memory_order_relaxed) || runtime.object.holds(call.caller)) [[likely]]
+        return reinterpret_cast<void*>(fork_call_of(runtime));
+    AdaptiveCall chosen;
+    OpenRegion region;
+    region.timed = nullptr;
+    adaptive_begin(chosen, region, runtime, call.body, named, 0);
+    if (chosen.width != 0)
+        push_threads_of(runtime)(call.place, global_thread_of(runtime)(call.place), chosen.width);
+    if (chosen.region == nullptr || arguments > kMostArguments)
+        return reinterpret_cast<void*>(fork_call_of(runtime));
+    fork_with(runtime, call, arguments, chosen);
+    adaptive_end(chosen);
+    return nullptr;
 }
 
 // It has any number of arguments: they stay where they are, registers and stack, and the runtime's own
@@ -76,6 +109,8 @@ __kmpc_fork_call:
     movaps %xmm6, 96(%rsp)
     movaps %xmm7, 112(%rsp)
 1:  call corun_kmp_fork
+    testq %rax, %rax
+    je 3f
     movq %rax, %r11
     cmpb $0, 128(%rsp)
     je 2f
@@ -104,6 +139,10 @@ __kmpc_fork_call:
     popq %rdi
     .cfi_adjust_cfa_offset -8
     jmp *%r11
+3:  .cfi_def_cfa_offset 192
+    addq $184, %rsp
+    .cfi_adjust_cfa_offset -184
+    ret
     .cfi_endproc
     .size __kmpc_fork_call, . - __kmpc_fork_call
 )");

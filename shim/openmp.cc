@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "policy/openmp_cap.h"
+#include "shim/adaptive_engine.h"
 #include "shim/message.h"
 #include "shim/process.h"
 #include "shim/undisturbed.h"
@@ -25,7 +26,14 @@ constinit std::array<WatchedCall, 64> watched_calls{};
 OpenMpState look_at_options() {
     if (source_early()) process_start();
     if (source_early()) return OpenMpState::unseen;  // another thread is at it
-    const auto state = openmp_start().wanted ? OpenMpState::active : OpenMpState::off;
+    const bool wanted = openmp_start().wanted;
+    const Options& options = process_options();
+    // Nothing is explored where results have to repeat, or where nothing is to be changed.
+    if (wanted && adaptive_hooked != nullptr && options.is(OptionId::openmp, "adaptive") &&
+        options.is(OptionId::mode, "tune") && !options.boolean(OptionId::reproducible))
+        adaptive_engine_start({options.number(OptionId::explore) / 100.0, options[OptionId::regions].data(),
+                               options.is(OptionId::policy, "random")});
+    const auto state = wanted ? OpenMpState::active : OpenMpState::off;
     openmp_state.store(state, std::memory_order_release);
     return state;
 }
@@ -229,6 +237,7 @@ std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long thr
 // wait for those of the parent for ever.
 void openmp_after_fork(bool followed) noexcept {
     OpenMpThread& thread = openmp_thread;
+    engine_after_fork();
     if (openmp_state.load(std::memory_order_relaxed) == OpenMpState::unseen) return;
     if (!followed) {
         // What the parent was told holds for the child too, on all its threads: it has made room by it.

@@ -30,6 +30,9 @@ extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_mode
 
 /// Whether the hooks are in this library: they are unfinished. Null where they are not.
 [[gnu::weak]] bool openmp_hooked() noexcept;
+/// The same of what CORUN_OPENMP=adaptive has to see of each region. Not in every library, as programs ask
+/// for a thread's number often, and every hook costs.
+[[gnu::weak]] bool adaptive_hooked() noexcept;
 
 /// `unseen` until the options are read.
 enum class OpenMpState : std::uint8_t { unseen, active, off };

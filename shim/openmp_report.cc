@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "shim/adaptive_engine.h"
 #include "shim/clock.h"
 #include "shim/openmp.h"
 #include "shim/start_profile.h"
@@ -100,6 +101,7 @@ json region_report(const RegionRecord& record, const Sums& sums) {
                             ? json()
                             : json(static_cast<double>(sums.ticks) / clock_ticks_per_second() *
                                    static_cast<double>(sums.calls) / static_cast<double>(sums.timed));
+    engine_report(region, record);
     return region;
 }
 

@@ -132,6 +132,7 @@ bool valid(const OptionRow& row, std::string_view value) {
         case OptionType::list:
             return !any_word(value, ',', [&](std::string_view word) { return !in_choices(row.range, word); });
         case OptionType::path:
+        case OptionType::text:
             return value.size() < Options::kText;
     }
     return false;
@@ -161,6 +162,7 @@ bool check_option(const OptionRow& row, std::string_view value, char* message, s
     const std::string_view hint = nearest_choice(row, value);
     const std::string_view range = row.type == OptionType::boolean ? "yes|no"
                                    : row.type == OptionType::path  ? "a path of under 512 characters"
+                                   : row.type == OptionType::text  ? "under 512 characters"
                                                                    : row.range;
     std::snprintf(message, size, "%.*s=%.*s is not valid: it takes %.*s%s%.*s%s; the default (%.*s) is kept",
                   static_cast<int>(row.name.size()), row.name.data(),
@@ -223,7 +225,7 @@ void read_one(std::string_view name, std::string_view value, Options& options, v
         if (!check_option(kNamed[i], value, message, sizeof message)) return warn(message);
         store(options, i, value);
         options.set[i] = true;
-        if (kNamed[i].type != OptionType::path) lower(options, i);
+        if (kNamed[i].type != OptionType::path && kNamed[i].type != OptionType::text) lower(options, i);
         return;
     }
     if (std::find(kInternal.begin(), kInternal.end(), name) != kInternal.end()) return;

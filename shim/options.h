@@ -15,6 +15,7 @@ enum class OptionType {
     boolean,  ///< yes|no, 1|0, true|false, on|off
     list,     ///< comma-separated words of range
     path,     ///< a file or folder; %p is the process id
+    text,     ///< anything
 };
 
 enum class Stability { stable, experimental, testing };
@@ -43,14 +44,21 @@ struct OptionRow {
     X(cpus, integer, "0", "0..4096", stable,                                                                 \
       "upper limit of CPUs to use; 0: affinity mask and cgroup quota")                                       \
     X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
-    X(openmp, choice, "safe", "off|safe", experimental,                                                      \
-      "builds with -Dopenmp=true only. off: forward every call; safe: cap the number of threads that the "   \
-      "environment or the machine sets at the budget (OMP_NUM_THREADS is lowered for programs that read "    \
-      "it), or where CORUN_PROFILE has measured fewer to be faster at those; on shared CPUs let threads "    \
-      "spin briefly instead of long; count regions, resize none")                                            \
+    X(openmp, choice, "safe", "off|safe|adaptive", experimental,                                             \
+      "off: forward every call; safe: cap the number of threads that the environment or the machine sets "   \
+      "at "                                                                                                  \
+      "the budget (OMP_NUM_THREADS is lowered for programs that read it), or where CORUN_PROFILE has "       \
+      "measured fewer to be faster at those; on shared CPUs let threads spin briefly instead of long; "      \
+      "count "                                                                                               \
+      "regions, resize none; adaptive: also run regions of which nothing speaks against it at the number "   \
+      "of "                                                                                                  \
+      "threads that is fastest for them (takes `corun run`, or libcorun-adaptive.so in LD_PRELOAD)")         \
     X(openmp_runtime, path, "", "", experimental,                                                            \
       "LLVM's or Intel's OpenMP runtime (libomp.so, libiomp5.so) to put under every object of the program; " \
       "refused when the program needs what it lacks. Takes `corun run`, or the same file in LD_PRELOAD")     \
+    X(regions, text, "", "", experimental,                                                                   \
+      "for CORUN_OPENMP=adaptive: regions that may be resized whatever they ask, as FUNCTION, "              \
+      "OBJECT:FUNCTION or OBJECT+0xOFFSET, separated by commas; '*' stands for any text")                    \
     X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "shim/adaptive_objects.h"
 #include "shim/build_id.h"
 #include "shim/clock.h"
 #include "shim/control.h"
@@ -159,6 +160,7 @@ void process_start() noexcept {
     const int saved = errno;
     clock_start();
     affinity_at_start.store(affinity_count(), std::memory_order_relaxed);
+    adaptive_objects_start();
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
@@ -169,6 +171,10 @@ void process_start() noexcept {
         warn(
             "this libcorun.so is built without OpenMP hooks, which are unfinished; meson setup -Dopenmp=true "
             "adds them");
+    if (openmp_hooked != nullptr && adaptive_hooked == nullptr && options.is(OptionId::openmp, "adaptive"))
+        warn(
+            "CORUN_OPENMP=adaptive needs the hooks of libcorun-adaptive.so: use `corun run`, or preload that "
+            "instead; until then it is as safe");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
     if (!off.load(std::memory_order_relaxed)) openmp_runtime_start();

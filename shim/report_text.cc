@@ -162,11 +162,19 @@ std::string command_line(const json& report) {
     return line;
 }
 
+std::string resized_regions(const json& report) {
+    std::size_t resized = 0;
+    for (const json& region : list(report, "regions"))
+        resized += number(region, "resized").value_or(0.0) > 0.0 ? 1 : 0;
+    return resized == 0 ? "corun saw OpenMP regions only, and resized none"
+                        : fmt::format("corun saw OpenMP regions only, and resized {}", resized);
+}
+
 void append_head(std::string& out, const json& report) {
     const auto& phases = list(report, "phases");
     const std::string verdict = !phases.empty() ? conclusion(phases[0])
                                 : !list(report, "regions").empty()
-                                    ? "corun saw OpenMP regions only, and resized none"
+                                    ? resized_regions(report)
                                     : "corun saw no op that it knows: nothing was changed";
     const auto share = phases.empty() ? std::nullopt : number(phases[0], "share");
     append_wrapped(
@@ -343,6 +351,8 @@ void append_regions(std::string& out, const json& report) {
         out += fmt::format("  {} {:>13} {:>9} {:>9}  {}\n", pad(text(region, "name"), 40),
                            grouped(number(region, "calls")), seconds(number(region, "seconds")), threads,
                            shorten(words_of(list(region, "class")), 30));
+        if (const std::string why = text(region, "why"); !why.empty())
+            append_wrapped(out, text(region, "kind") + ": " + why, 4);
     }
 }
 

@@ -38,7 +38,8 @@ std::vector<std::string> preload_words(std::string_view text) {
 }
 
 bool is_corun_library(const std::string& word) {
-    return std::filesystem::path(word).filename() == kLibraryName;
+    const auto name = std::filesystem::path(word).filename();
+    return name == kLibraryName || name == kAdaptiveLibraryName;
 }
 
 std::filesystem::path executable_folder() {
@@ -158,7 +159,13 @@ std::string merge_preload(std::string_view present, const std::string& library) 
 }
 
 void add_preload(Environment& environment, const std::filesystem::path& library) {
-    environment.set("LD_PRELOAD", merge_preload(environment.get("LD_PRELOAD"), library.string()));
+    std::filesystem::path chosen = library;
+    const auto sibling = library.parent_path() / kAdaptiveLibraryName;
+    std::error_code error;
+    if (environment.get("CORUN_OPENMP") == "adaptive" && library.filename() == kLibraryName &&
+        std::filesystem::is_regular_file(sibling, error))
+        chosen = sibling;
+    environment.set("LD_PRELOAD", merge_preload(environment.get("LD_PRELOAD"), chosen.string()));
 }
 
 void append_preload(Environment& environment, const std::filesystem::path& library) {

@@ -25,6 +25,8 @@ class Environment {
 };
 
 inline constexpr char kLibraryName[] = "libcorun.so";
+inline constexpr char kAdaptiveLibraryName[] =
+    "libcorun-adaptive.so";  ///< for CORUN_OPENMP=adaptive, beside it
 
 /// The library: `given` if not empty, else relative to this executable (build tree, then installed places).
 /// Throws std::runtime_error with one sentence when it is not there.
@@ -33,7 +35,8 @@ inline constexpr char kLibraryName[] = "libcorun.so";
 /// LD_PRELOAD with the library first and everything else of `present` behind, without another libcorun.so.
 [[nodiscard]] std::string merge_preload(std::string_view present, const std::string& library);
 
-/// LD_PRELOAD of the environment set to the library in front of what is there.
+/// LD_PRELOAD of the environment set to the library in front of what is there; to its adaptive sibling if the
+/// environment has CORUN_OPENMP=adaptive.
 void add_preload(Environment& environment, const std::filesystem::path& library);
 
 /// LD_PRELOAD with this library behind all others, unless it is there already.

@@ -26,6 +26,8 @@ std::string_view type_word(OptionType type) {
             return "list";
         case OptionType::path:
             return "path";
+        case OptionType::text:
+            return "text";
     }
     return "";
 }
@@ -45,6 +47,7 @@ std::string_view stability_word(Stability stability) {
 std::string range_text(const OptionRow& row) {
     if (row.type == OptionType::boolean) return "yes|no";
     if (row.type == OptionType::path) return "path";
+    if (row.type == OptionType::text) return "text";
     if (row.type == OptionType::list) return fmt::format("list of {}", row.range);
     return std::string(row.range);
 }

@@ -55,7 +55,9 @@ void add_flags(CLI::App& app, RunArguments& arguments) {
             flag = app.add_flag(flag_name(row), value, help)->option_text("[=yes|no]");
         } else {
             flag = app.add_option(flag_name(row), value, help);
-            flag->type_name(row.type == OptionType::path ? "PATH" : std::string(row.range));
+            flag->type_name(row.type == OptionType::path   ? "PATH"
+                            : row.type == OptionType::text ? "TEXT"
+                                                           : std::string(row.range));
         }
         flag->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
         if (row.stability != Stability::stable)

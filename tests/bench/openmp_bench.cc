@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "shim/adaptive.h"
 #include "shim/openmp.h"
 #include "tests/bench/each_setting.h"
 #include "tests/bench/openmp_caller.h"
@@ -25,6 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMostAdded = 25.0;     // nanoseconds, of an untouched region
+constexpr double kMostResized = 60.0;   // ... of one that runs at the width that was found for it
 constexpr double kMostResolver = 10.0;  // of finding a known caller's runtime
 constexpr int kRound = 500;             // so short that what disturbs one disturbs few
 
@@ -36,6 +38,7 @@ struct Setting {
     const char* library;
     bool limited;
     const char* says;
+    bool resized = false;  ///< two threads, and the one that is listed comes to run at one
 };
 // Objects that the calls come from: loaded with the program, or later, which the loader finds more slowly.
 constexpr char kLinked[] = "linked";
@@ -50,6 +53,9 @@ constexpr Setting kSettings[]{
     {"opened", "tune", "safe", 1, kOpened, true, "the same from an object that was opened later"},
     {"hooked-names-only", "tune", "safe", 1, kUnbound, true,
      "the same from an object of which no word tells the runtime"},
+    {"resized", "tune", "adaptive", 0, kLinked, true,
+     "CORUN_OPENMP=adaptive, a region that was found to be best at one thread, beside one that names it",
+     true},
 };
 const Setting* setting = nullptr;
 
@@ -60,7 +66,8 @@ long sum = 0;
 
 [[gnu::noinline]] double round_of(Parallel* parallel) {
     const auto begin = Clock::now();
-    caller(parallel, &sum, setting->threads, kRound);
+    const bool at_one = setting->resized && parallel == direct;
+    caller(parallel, &sum, at_one ? 1 : setting->threads, kRound);
     return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kRound;
 }
 
@@ -85,7 +92,8 @@ void region(benchmark::State& state) {
     state.counters["added_ns"] = median;
     state.counters["added_low_ns"] = quantile(added, 0.1);  // the figure of a quieter machine
     state.counters["direct_ns"] = quantile(plain, 0.5);
-    if (setting->limited && median > kMostAdded && std::getenv("HOOK_BENCH_STRICT") != nullptr)
+    const double most = setting->resized ? kMostResized : kMostAdded;
+    if (setting->limited && median > most && std::getenv("HOOK_BENCH_STRICT") != nullptr)
         state.SkipWithError("an untouched region costs more than the limit");
 }
 
@@ -148,6 +156,17 @@ Caller* opened_caller() {
     return library != nullptr ? reinterpret_cast<Caller*>(dlsym(library, "openmp_caller")) : nullptr;
 }
 
+// Until the region has the width that it keeps.
+bool wait_until_resized() {
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    while (Clock::now() < end) {
+        for (int i = 0; i < 1000; ++i) round_of(hooked);
+        for (const corun::AdaptiveRegion& one : corun::adaptive_regions)
+            if (one.control.load() >> corun::kWidthShift == 1) return true;
+    }
+    return false;
+}
+
 int run_here(int argc, char** argv) {
     const char* const wanted = std::getenv("OPENMP_BENCH_SETTING");
     for (const Setting& one : kSettings)
@@ -164,6 +183,7 @@ int run_here(int argc, char** argv) {
     const corun::Runtime& found = corun::runtime_of_body(at, at, corun::OpenMp::parallel);
     if (corun::parallel_of(found) != direct)
         return std::fputs("the hook does not find the runtime\n", stderr), 1;
+    if (setting->resized && !wait_until_resized()) return std::fputs("not resized\n", stderr), 1;
     benchmark::RegisterBenchmark(setting->name, region)->UseManualTime()->Unit(benchmark::kMicrosecond);
     if (std::strcmp(setting->openmp, "off") != 0)
         benchmark::RegisterBenchmark("resolver", resolver)->UseManualTime()->Unit(benchmark::kMicrosecond);
@@ -179,7 +199,8 @@ int run_all(char** argv) {
     return corun::run_each(kSettings, "OPENMP_BENCH_SETTING", argv, [](const Setting& one) {
         setenv("CORUN_MODE", one.mode, 1);
         setenv("CORUN_OPENMP", one.openmp, 1);
-        setenv("OMP_NUM_THREADS", "1", 1);
+        setenv("OMP_NUM_THREADS", one.resized ? "2" : "1", 1);
+        if (one.resized) setenv("CORUN_REGIONS", "*", 1);
     });
 }
 

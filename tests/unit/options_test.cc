@@ -155,7 +155,7 @@ TEST(CheckOption, ListsTakeSeveralWords) {
     EXPECT_TRUE(accepts(OptionId::hooks, "none,tensorflow"));
     EXPECT_TRUE(accepts(OptionId::hooks, "openmp,tensorflow"));
     EXPECT_TRUE(accepts(OptionId::openmp, "safe"));
-    EXPECT_FALSE(accepts(OptionId::openmp, "adaptive"));
+    EXPECT_TRUE(accepts(OptionId::openmp, "adaptive"));
     EXPECT_FALSE(accepts(OptionId::hooks, "tensorflow,"));
     EXPECT_FALSE(accepts(OptionId::hooks, "tensorflw"));
     EXPECT_NE(message_for(OptionId::hooks, "tensorflw").find("tensorflow"), std::string::npos);

@@ -77,6 +77,10 @@ TEST(Classify, WhatItsObjectIs) {
     EXPECT_EQ(classify(evidence), RegionClass::fortran);
     evidence.object = kInductor;
     EXPECT_EQ(classify(evidence), RegionClass::inductor);
+    evidence.object = kThreadLocal;
+    EXPECT_EQ(classify(evidence), RegionClass::per_thread_data);
+    evidence.object = kOpened;
+    EXPECT_EQ(classify(evidence), RegionClass::opened_later);
 }
 
 TEST(Classify, APlanMadeByAnyObjectOfTheRuntime) {
@@ -94,6 +98,7 @@ TEST(Classify, AListedRegionNeedsNoEvidenceAndOverridesTheSoftOnes) {
     EXPECT_EQ(listed_with(0), RegionClass::listed);
     EXPECT_EQ(listed_with(kAsked | kKeepsPerThread), RegionClass::listed);
     EXPECT_EQ(listed_with(0, kFortran), RegionClass::listed);
+    EXPECT_EQ(listed_with(0, kThreadLocal), RegionClass::listed);
 }
 
 TEST(Classify, ListedOrNotANamedSizeANestedRegionAndAnInductorKernelStay) {
@@ -101,6 +106,7 @@ TEST(Classify, ListedOrNotANamedSizeANestedRegionAndAnInductorKernelStay) {
     EXPECT_EQ(listed_with(kInside), RegionClass::nested);
     EXPECT_EQ(listed_with(kHolds), RegionClass::nested);
     EXPECT_EQ(listed_with(0, kInductor), RegionClass::inductor);
+    EXPECT_EQ(listed_with(0, kOpened), RegionClass::opened_later);
 }
 
 TEST(Classify, DistrustComesBeforeTheCount) {

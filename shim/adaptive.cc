@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/adaptive.h"
+
+#include "shim/adaptive_engine.h"
+
+namespace corun {
+
+constinit std::atomic<bool> adaptive_on{false};
+constinit std::atomic<double> adaptive_rate{1e9};
+constinit std::array<AdaptiveRegion, kRegions + kRegionProbes> adaptive_regions{};
+constinit thread_local AdaptiveThread adaptive_thread __attribute__((tls_model("initial-exec"))){};
+
+namespace {
+
+using policy::kInside;
+using policy::kRevokes;
+
+constexpr std::uint64_t kEvidenceFirst = 4 * policy::kEvidenceCalls;  // so many are all looked at
+constexpr double kAlone = 0.02;    // seconds that a sample must be away from another thread's region
+constexpr double kDeserted = 2.0;  // seconds without a look of the leader: another thread may be it
+
+// The one thread whose regions are resized: what is learned holds for a thread that is alone with its team.
+constinit std::atomic<std::uint32_t> leader{0};  // its shard number; 0: none yet
+constinit std::atomic<std::uint64_t> leader_at{0};
+constinit std::atomic<std::uint64_t> others_at{0};  // ticks of a look of another thread
+
+std::uint64_t in_ticks(double seconds) {
+    return static_cast<std::uint64_t>(seconds * adaptive_rate.load(std::memory_order_relaxed));
+}
+
+bool is_leader(std::uint64_t now) {
+    const std::uint32_t own = openmp_thread.shard;
+    std::uint32_t who = leader.load(std::memory_order_relaxed);
+    if (own == 0 || who == own) return own != 0;
+    const bool deserted =
+        who == 0 || (now != 0 && now - leader_at.load(std::memory_order_relaxed) > in_ticks(kDeserted));
+    if (!deserted || !leader.compare_exchange_strong(who, own, std::memory_order_acq_rel)) return false;
+    adaptive_thread.last = nullptr;
+    leader_at.store(now, std::memory_order_relaxed);
+    return true;
+}
+
+// It began inside another one: neither is resized, the outer one as this would then be wide.
+void note_nested(AdaptiveRegion& region) {
+    if (AdaptiveRegion* const outer = adaptive_thread.inside) adaptive_note(*outer, policy::kHolds);
+    adaptive_note(region, kInside);
+}
+
+// With the outer one at one thread this is the first that is active, and may be wide; in the program as it is
+// the outer one was that, and this has one thread where no more may be active, whatever it names.
+void keep_serial(AdaptiveCall& call, const Runtime& runtime) {
+    const AdaptiveThread& thread = adaptive_thread;
+    if (thread.width == 1 && get_level_of(runtime)() > 0 && most_levels_of(runtime)() <= 1) call.width = 1;
+}
+
+// Whether what `inside` says is true, or only what a jump out of a region has left behind.
+bool is_inside(AdaptiveThread& thread, const Runtime& runtime, const void* frame) {
+    if (thread.inside == nullptr) return false;
+    const bool below =
+        reinterpret_cast<std::uintptr_t>(frame) < reinterpret_cast<std::uintptr_t>(thread.frame);
+    if (below || get_level_of(runtime)() > 0) return true;
+    thread.inside = nullptr;
+    return false;
+}
+
+bool is_looked_at(std::uint32_t control, std::uint64_t calls) {
+    return (control & kRare) == 0 || calls % kRareEvery == 0 || calls <= kEvidenceFirst;
+}
+
+void look(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t calls) {
+    AdaptiveThread& thread = adaptive_thread;
+    const std::uint64_t now = ticks();
+    leader_at.store(now, std::memory_order_relaxed);
+    if (get_level_of(runtime)() > 0) return note_nested(region);
+    const std::int32_t own = get_max_of(runtime)();
+    region.own.store(own, std::memory_order_relaxed);
+    const std::uint32_t control = region.control.load(std::memory_order_relaxed);
+    const std::uint64_t stands_for = (control & kRare) != 0 && calls > kEvidenceFirst ? kRareEvery : 1;
+    if (own > 1 && (region.facts.load(std::memory_order_relaxed) & policy::kLoops) != 0)
+        region.evidence.store(region.evidence.load(std::memory_order_relaxed) + stands_for,
+                              std::memory_order_relaxed);
+    if (thread.last != nullptr) engine_followed(*thread.last, region, stands_for);
+    if (engine_due(region, now)) engine_look(region, runtime, now);
+    call.begin = 1;
+}
+
+// For tests of correctness: whatever the rules allow, by turns.
+std::int32_t any_width(const Runtime& runtime, std::int32_t own) {
+    static constinit thread_local std::uint32_t state __attribute__((tls_model("initial-exec"))) = 1;
+    state = state * 1664525 + 1013904223;
+    const std::uint32_t word = state >> 16;
+    if (runtime.kind == RuntimeKind::libomp) return 1 + static_cast<std::int32_t>(word) % own;
+    return (word & 1U) != 0 ? 1 : own;
+}
+
+// What the leader's call runs at. The program's own word is a ceiling, whatever was decided before.
+std::int32_t width_of(const AdaptiveRegion& region, const Runtime& runtime) {
+    const std::uint32_t control = region.control.load(std::memory_order_acquire);
+    auto width = static_cast<std::int32_t>(control >> kWidthShift);
+    if ((control & kAnyWidth) != 0) width = any_width(runtime, region.own.load(std::memory_order_relaxed));
+    if (width == 0 || (control & kLeft) != 0 || engine_news.load(std::memory_order_acquire)) return 0;
+    return width < get_max_of(runtime)() && get_level_of(runtime)() == 0 ? width : 0;
+}
+
+void lead(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, std::uint32_t control) {
+    AdaptiveThread& thread = adaptive_thread;
+    const std::uint64_t calls = region.calls.load(std::memory_order_relaxed) + 1;
+    region.calls.store(calls, std::memory_order_relaxed);
+    if (is_looked_at(control, calls) || engine_news.load(std::memory_order_relaxed)) [[unlikely]]
+        look(call, region, runtime, calls);
+    call.width = width_of(region, runtime);
+    if (call.width != 0)
+        region.resized.store(region.resized.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    call.before = thread.last_width;
+    thread.last = &region;
+    thread.last_width = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
+}
+
+void note_named(AdaptiveRegion& region, long threads) {
+    adaptive_note(region, threads == 1 ? policy::kNamedOne : policy::kNamedSize);
+    adaptive_thread.last = nullptr;
+    adaptive_thread.last_width = static_cast<std::int32_t>(threads);
+}
+
+}  // namespace
+
+void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body, long threads,
+                   std::uint32_t loop) noexcept {
+    RegionRecord& record = region_record(body, runtime);
+    AdaptiveThread& thread = adaptive_thread;
+    if (&record == &regions.back() || runtime.bit == 0) return;
+    AdaptiveRegion& region = adaptive_region(record);
+    const bool inside = is_inside(thread, runtime, __builtin_frame_address(0));
+    if (inside) {
+        note_nested(region);
+        keep_serial(call, runtime);
+    }
+    if (threads > 0) return note_named(region, threads);
+    const std::uint32_t control = region.control.load(std::memory_order_relaxed);
+    if (inside || (control & kLeft) != 0) {
+        thread.last = nullptr;
+        thread.last_width = 0;
+        return;
+    }
+    if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
+    call.begin = 0;
+    call.before = 0;
+    if (is_leader(0)) [[likely]] {
+        lead(call, region, runtime, control);
+        if ((region.control.load(std::memory_order_relaxed) & kLeft) != 0) return;
+    } else if (const std::uint64_t now = ticks(); !is_leader(now)) {
+        if (now - others_at.load(std::memory_order_relaxed) > in_ticks(kAlone / 8))
+            others_at.store(now, std::memory_order_relaxed);
+        if (get_level_of(runtime)() > 0) return note_nested(region);
+    }
+    call.region = &region;
+    call.member = {const_cast<void*>(body), nullptr, &region, call.width, 0};
+    if (call.begin != 0) call.begin = ticks();
+}
+
+void adaptive_timed(const AdaptiveCall& call) noexcept {
+    const std::uint64_t end = ticks();
+    if (leader.load(std::memory_order_relaxed) != openmp_thread.shard) return;
+    AdaptiveRegion& region = *call.region;
+    const std::int32_t width = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
+    const auto apart = static_cast<std::int64_t>(call.begin - others_at.load(std::memory_order_relaxed));
+    const bool solo = apart > static_cast<std::int64_t>(in_ticks(kAlone));
+    const AdaptiveSample sample{&region, width, call.before, call.begin, end, solo};
+    const std::uint32_t control = region.control.load(std::memory_order_relaxed);
+    if ((control & kEach) != 0)
+        engine_trial(sample);
+    else if ((control & kWatched) != 0)
+        engine_sample(sample);
+}
+
+void adaptive_note(AdaptiveRegion& region, std::uint32_t fact) noexcept {
+    const std::uint32_t before = region.facts.fetch_or(fact, std::memory_order_acq_rel);
+    if ((before & fact) == fact) return;
+    const std::uint32_t revokes = region.revokes.load(std::memory_order_relaxed);
+    if ((fact & (revokes != 0 ? revokes : kRevokes)) == 0) return;
+    // The engine puts a word in place of the one that it has seen only: this one stays.
+    region.control.store(kLeft, std::memory_order_release);
+    engine_news.store(true, std::memory_order_release);
+}
+
+void adaptive_outside(const Runtime& runtime, std::uint32_t fact, const void* caller) noexcept {
+    if (runtime.bit == 0 || get_level_of(runtime)() > 0) return;
+    engine_outside(runtime, fact, caller);
+}
+
+}  // namespace corun

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decides about widths for CORUN_OPENMP=adaptive: hands what the hooks have seen to the judgement
+// (policy/region.h) and to the tuner (policy/region_tuner.h) and what follows from it back to the regions'
+// words. One thread is at it at a time, and nobody waits for it.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+#include "shim/adaptive.h"
+
+namespace corun {
+
+/// A timed call of the leader.
+struct AdaptiveSample {
+    AdaptiveRegion* region;
+    std::int32_t width;
+    std::int32_t before;
+    std::uint64_t begin;  ///< ticks
+    std::uint64_t end;
+    bool solo;
+};
+
+struct AdaptiveSettings {
+    double explore;       ///< share of the run time that trials may cost
+    const char* regions;  ///< CORUN_REGIONS; kept, not copied
+    bool random;          ///< any width that is allowed, for tests of correctness
+};
+void adaptive_engine_start(const AdaptiveSettings& settings) noexcept;
+
+/// The leader opens `region` and `engine_due()`: makes it known if it is new, judges what there is news of,
+/// lets the tuner look. Does nothing when another thread is at it. Keeps errno.
+void engine_look(AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) noexcept;
+bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept;
+
+void engine_sample(const AdaptiveSample& sample) noexcept;  ///< the leader's; kept until the next look
+void engine_trial(const AdaptiveSample& sample) noexcept;   ///< of a region whose calls are all timed
+
+/// One call of `weight`: `after` came next after `before` on the leader's thread.
+void engine_followed(const AdaptiveRegion& before, const AdaptiveRegion& after,
+                     std::uint32_t weight) noexcept;
+
+/// Something was seen that may end a verdict: no width is used until a look has come.
+extern constinit std::atomic<bool> engine_news;
+/// An object asked or set something outside regions. Keeps errno; waits for nobody: at the next look at last.
+void engine_outside(const Runtime& runtime, std::uint32_t fact, const void* caller) noexcept;
+
+void engine_after_fork() noexcept;
+
+/// Adds what is known of a region beyond its record: class, why, widths, width, switches.
+void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept;
+
+}  // namespace corun

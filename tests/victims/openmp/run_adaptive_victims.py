@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenMP victims of CORUN_OPENMP=adaptive: what must not be resized is not, and what is comes out right.
+
+    run_adaptive_victims.py LIBCORUN VICTIM_DIR [GROUP...]
+
+With CORUN_POLICY=random each call of a region that may be resized runs at another width, so that nothing depends on
+what is fast on the machine.
+"""
+
+import ctypes.util
+import os
+import sys
+import unittest
+from pathlib import Path
+
+import run_openmp_victims as openmp
+from run_openmp_victims import Case, base, compilers, library, program
+from run_victims import DONE, needs_cpus, run
+
+ADAPTIVE = {"CORUN_OPENMP": "adaptive", "CORUN_POLICY": "random", "OMP_NUM_THREADS": "2", "OMP_CANCELLATION": "true"}
+LINE = "other teams {}, wrong 0\n"
+CALLS = 600
+
+
+class AdaptiveCase(Case):
+    """Runs a behaviour by both compilers and looks at what it says and at what the report says of its regions."""
+
+    def regions(self, behaviour: str, teams: str = "none", name: str = "adaptive", **more: str) -> dict[str, list[dict]]:
+        found = {}
+        for compiler in compilers():
+            command = [program(name, compiler), behaviour]
+            with self.subTest(compiler=compiler, behaviour=behaviour, settings=more):
+                plain = run(command, {**ADAPTIVE, **more}, preload=False)
+                self.assertEqual((plain.out, plain.code), (LINE.format("none"), 0))
+                outcome = run(command, {**ADAPTIVE, **more}, report=True)
+                self.assertEqual((outcome.out, outcome.err, outcome.code), (LINE.format(teams), "", 0))
+                found[compiler] = outcome.report["regions"]
+        return found
+
+    def kinds(self, behaviour: str, *kinds: str, **more) -> None:
+        for compiler, regions in self.regions(behaviour, **more).items():
+            with self.subTest(compiler=compiler, behaviour=behaviour):
+                self.assertEqual(sorted(region.get("kind", "-") for region in regions), sorted(kinds), regions)
+                for region in regions:
+                    if region.get("kind") not in ("resizable", "listed"):
+                        self.assertIn(region.get("width", 2), (2,), region)
+
+    def never(self, behaviour: str, *kinds: str, **more) -> None:
+        """No call of it ran at another width."""
+        for compiler, regions in self.regions(behaviour, **more).items():
+            with self.subTest(compiler=compiler, behaviour=behaviour):
+                self.assertEqual(sorted(region.get("kind", "-") for region in regions), sorted(kinds), regions)
+                self.assertEqual([region.get("resized", 0) for region in regions], [0] * len(regions), regions)
+
+
+class Resized(AdaptiveCase):
+    """Regions of which nothing speaks against it run at other widths, and their results are the same."""
+
+    @needs_cpus
+    def test_other_teams_and_exact_results(self) -> None:
+        for behaviour, teams in (("resizable", "some"), ("combined", "none"), ("captures", "none"), ("constructs", "none")):
+            for compiler, regions in self.regions(behaviour, teams, OMP_SCHEDULE="dynamic").items():
+                with self.subTest(compiler=compiler, behaviour=behaviour):
+                    resized = [region for region in regions if region["kind"] == "resizable"]
+                    self.assertTrue(resized, regions)
+                    for region in resized:
+                        self.assertGreater(region["resized"], CALLS / 4, region)
+
+    @needs_cpus
+    def test_cancelled(self) -> None:
+        command = [program("adaptive"), "cancelled"]
+        outcome = run(command, ADAPTIVE, report=True)
+        self.assertEqual(outcome.out, LINE.format("none"))
+        self.assertGreater(outcome.report["regions"][0]["resized"], CALLS / 4)
+
+
+class Asks(AdaptiveCase):
+    """Whoever asks for what depends on the team may keep data by it."""
+
+    @needs_cpus
+    def test_asks(self) -> None:
+        for behaviour in ("asks-number", "asks-ancestor", "asks-size", "asks-maximum", "asks-parallel"):
+            self.never(behaviour, "asks-its-team")
+        self.never("counting-sort", "asks-its-team", "asks-its-team")
+
+    @needs_cpus
+    def test_asks_late(self) -> None:
+        for regions in self.regions("asks-late").values():
+            self.assertEqual(regions[0]["kind"], "asks-its-team", regions)
+            self.assertGreater(regions[0]["resized"], 10)
+            self.assertLess(regions[0]["resized"], 102)
+
+
+class Threadprivate(AdaptiveCase):
+    """Data by thread that compilers reach without asking."""
+
+    @needs_cpus
+    def test_threadprivate(self) -> None:
+        self.never("threadprivate", "per-thread-data", name="keeps")
+
+
+class Named(AdaptiveCase):
+    """A clause is the program's own word."""
+
+    @needs_cpus
+    def test_named(self) -> None:
+        self.never("named", "-")
+
+
+class Nested(AdaptiveCase):
+    """Of two nested regions neither is resized."""
+
+    @needs_cpus
+    def test_nested(self) -> None:
+        self.never("nested", "nested", "-")
+
+    @needs_cpus
+    def test_nested_late(self) -> None:
+        for regions in self.regions("nested-late").values():
+            outer = [region for region in regions if region["calls"] == CALLS]
+            self.assertEqual(outer[0]["kind"], "nested", regions)
+            self.assertGreater(outer[0]["resized"], 10)
+            self.assertLess(outer[0]["resized"], 120)
+
+
+class Planned(AdaptiveCase):
+    """Once the number was asked for or set outside, all regions have it."""
+
+    @needs_cpus
+    def test_planned(self) -> None:
+        for behaviour in ("planned", "planned-fortran", "planned-processors", "set"):
+            for regions in self.regions(behaviour).values():
+                self.assertEqual(regions[0]["kind"], "planned-outside", regions)
+                self.assertGreater(regions[0]["resized"], 50)
+                self.assertLess(regions[0]["resized"], 300)
+
+    @needs_cpus
+    def test_planned_before_all_else(self) -> None:
+        self.never("set-first", "planned-outside")
+        self.never("processors-first", "planned-outside")
+
+    @needs_cpus
+    def test_past_the_hooks(self) -> None:
+        ffi = ctypes.util.find_library("ffi")
+        if ffi is None:
+            self.skipTest("no libffi")
+        command = [program("adaptive"), "resizable"]
+        outcome = run(command, {**ADAPTIVE, "LD_PRELOAD": f"{base.LIBRARY}:{ffi}"}, preload=False, report=True)
+        self.assertEqual(outcome.out, LINE.format("none"))
+        self.assertEqual(outcome.report["regions"][0]["kind"], "planned-outside")
+
+
+class Loopless(AdaptiveCase):
+    """Where the runtime hands out nothing, who does what is the program's business."""
+
+    @needs_cpus
+    def test_no_loop(self) -> None:
+        self.never("no-loop", "no-shared-loop")
+        self.never("tasks", "no-shared-loop")
+
+
+class Settings(AdaptiveCase):
+    """What the user says."""
+
+    @needs_cpus
+    def test_nothing_is_resized(self) -> None:
+        for more in ({"CORUN_OPENMP": "safe"}, {"CORUN_REPRODUCIBLE": "1"}, {"CORUN_MODE": "observe"}):
+            for regions in self.regions("resizable", **more).values():
+                self.assertNotIn("resized", regions[0])
+
+    @needs_cpus
+    def test_listed(self) -> None:
+        for listed in ("asks_number", "victim-a*:asks_number", "victim-adaptive-*:*", "other,asks_number"):
+            for compiler, regions in self.regions("asks-number", "some", CORUN_REGIONS=listed).items():
+                self.assertEqual(regions[0]["kind"], "listed", (compiler, listed, regions))
+        self.never("asks-number", "asks-its-team", CORUN_REGIONS="asks_size,other:*")
+        self.never("named", "-", CORUN_REGIONS="*")
+        self.never("nested", "nested", "-", CORUN_REGIONS="*")
+
+    def test_one_thread_is_one_thread(self) -> None:
+        for compiler in compilers():
+            settings = {**ADAPTIVE, "OMP_NUM_THREADS": "1"}
+            outcome = run([program("adaptive", compiler), "resizable"], settings, report=True)
+            self.assertEqual(outcome.out, "other teams some, wrong 0\n")
+            self.assertEqual(outcome.report["regions"][0]["resized"], 0)
+
+
+class Jumps(AdaptiveCase):
+    """Exceptions, longjmp and pthread_exit out of regions with a body of ours."""
+
+    def test_jumps(self) -> None:
+        for way, destroyed in (("exception", 60000), ("jump", 0), ("exit", 60000)):
+            out = f"entered 60000, caught 60000, destroyed {destroyed}, told 4\n"
+            with self.subTest(way=way):
+                outcome = run([str(openmp.FOLDER / "victim-jumps"), way], ADAPTIVE)
+                self.assertEqual((outcome.out, outcome.code), (out, 0))
+
+
+class Opened(AdaptiveCase):
+    """A library that was opened may be closed, and another may lie in its place."""
+
+    def test_opened(self) -> None:
+        words = ["local", library("plugin_bare", "gcc"), *["bare"] * 40]
+        outcome = run([str(openmp.FOLDER / "victim-loader"), *words], ADAPTIVE, report=True)
+        self.assertEqual(outcome.out, "team 2\n" * 40 + DONE)
+        self.assertEqual([region["kind"] for region in outcome.report["regions"]], ["opened-later"])
+
+
+class Told(AdaptiveCase):
+    """The other tests' programs, which check themselves."""
+
+    @needs_cpus
+    def test_as_plain(self) -> None:
+        settings = {**ADAPTIVE, "CORUN_POLICY": "race"}
+        for compiler in compilers():
+            for policy in ("race", "random"):
+                for behaviour in ("kinds", "threads", "constant", "counting-sort", "slots", "named", "own-barrier", "fortran",
+                                  "serialized", "nested"):
+                    command = [program("widths", compiler), behaviour]
+                    with self.subTest(compiler=compiler, behaviour=behaviour, policy=policy):
+                        plain = run(command, settings, preload=False)
+                        self.assertEqual(plain.code, 0, plain.out)
+                        outcome = run(command, {**settings, "CORUN_POLICY": policy})
+                        self.assertEqual((outcome.out, outcome.code), (plain.out, 0))
+
+
+GROUPS = {
+    "resized": Resized, "asks": Asks, "threadprivate": Threadprivate, "named": Named, "nested": Nested,
+    "planned": Planned, "loopless": Loopless, "settings": Settings, "jumps": Jumps, "opened": Opened, "told": Told,
+}
+
+
+def main() -> None:
+    """Runs the groups named, or all."""
+    if len(sys.argv) < 3 or set(sys.argv[3:]) - set(GROUPS):
+        sys.exit(f"{__doc__}\ngroups: {' '.join(GROUPS)}")
+    base.LIBRARY, openmp.FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    for name in [name for name in os.environ if name.split("_")[0] in ("OMP", "GOMP", "KMP")]:
+        del os.environ[name]
+    loader = unittest.defaultTestLoader
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in sys.argv[3:] or GROUPS)
+    sys.exit(not unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
