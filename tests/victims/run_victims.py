@@ -493,6 +493,13 @@ class Hygiene(Case):
             self.assertEqual(data.read_text(), "data\n")
 
 
+def exported() -> set[str]:
+    """The symbols that the library shows."""
+    command = ["nm", "-D", "--defined-only", str(LIBRARY)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1] for line in listed.splitlines()}
+
+
 class OptionsGroup(Case):
     """Bad options warn once and run on."""
 
@@ -513,7 +520,9 @@ class OptionsGroup(Case):
         self.warned({"CORUN_REPORT": "/" + "x" * 5000}, "CORUN_REPORT")
 
     def test_without_effect(self) -> None:
-        if "openmp" not in LIBRARY.name:
+        if "GOMP_parallel" in exported():
+            self.warned({"CORUN_OPENMP": "adaptive"}, "needs the hooks of libcorun-adaptive.so.*corun run")
+        else:
             self.warned({"CORUN_OPENMP": "safe"}, "built without OpenMP hooks.*-Dopenmp=true")
             self.warned({"CORUN_HOOKS": "tensorflow,openmp"}, "built without OpenMP hooks")
 
@@ -833,9 +842,9 @@ class Exports(Case):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def test_exports(self) -> None:
-        defined = {line.split()[-1] for line in self.tool("nm", "-D", "--defined-only", str(LIBRARY)).splitlines()}
+        defined = exported()
         wanted = set()
-        for name in ("tensorflow", "gomp", "kmp", "loader") if "GOMP_parallel" in defined else ("tensorflow",):
+        for name in ("tensorflow", "affinity", "gomp", "kmp", "loader") if "GOMP_parallel" in defined else ("tensorflow",):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))
