@@ -32,7 +32,7 @@ OpenMpState look_at_options() {
 
 policy::NumberSources sources_now(const Runtime& runtime) {
     const OpenMpStart& start = openmp_start();
-    return {get_procs_of(runtime)(), start.affinity, start.environment, openmp_environment_number()};
+    return {get_procs_of(runtime)(), start.affinity, start.environment, start.environment};
 }
 
 const char* file_name(const Runtime& runtime) {
@@ -60,7 +60,12 @@ void cap(const Runtime& runtime, OpenMpThread& thread) {
     facts.limit = openmp_start().limit;
     facts.held = (thread.held & runtime.bit) != 0;
     facts.sources = sources_now(runtime);
-    const policy::Cap given = policy::cap_number(facts);
+    policy::Cap given = policy::cap_number(facts);
+    if (given.reason == policy::CapReason::program) {
+        // Only now, for another thread may be changing the environment.
+        facts.sources.environment_now = openmp_environment_number();
+        given = policy::cap_number(facts);
+    }
     if (given.reason == policy::CapReason::program) openmp_own_word.store(true, std::memory_order_relaxed);
     if (!given.changes()) return;
     thread.capped |= runtime.bit;

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import run_openmp_victims as openmp  # noqa: E402  (in this folder)
-from run_openmp_victims import OFF, TWO, WIDE, base, compilers, needs_cpus, run  # noqa: E402
+from run_openmp_victims import OFF, TWO, WIDE, base, compilers, needs_cpus, run, unread  # noqa: E402
 
 ONE = {"CORUN_CPUS": "1"}
 
@@ -57,13 +57,14 @@ class SafeOwn(Case):
         self.each(["new-threads"], out.format(1), ONE)
 
     def test_data_environments_of_their_own(self) -> None:
-        # In their environment: neither the number of the command line nor the machine's is lowered for readers.
         places = ("task", "task that sets", "target", "target", "teams")
         out = "".join(f"{place}: told {{0}}, team {{0}}\n" for place in places)
         self.each(["scopes"], out.format(5), WIDE, preload=False)
         for settings in ({**WIDE, **ONE}, ONE):
             self.each(["scopes"], out.format(1), settings)
             self.each(["serialized"], "told 1, team 1\n", settings)
+        self.each(["scopes"], out.format(1), unread({**WIDE, **ONE}), preload=False)
+        self.each(["serialized"], "told 1, team 1\n", unread({**WIDE, **ONE}), preload=False)
 
     @needs_cpus
     def test_cpus_that_the_program_takes(self) -> None:
@@ -73,6 +74,10 @@ class SafeOwn(Case):
         for preload in (False, True):
             self.says(victim("widens"), "processors 2, team 2\n", {}, preload=preload)
         self.says(victim("widens"), "processors 1, team 1\n", ONE)
+        # A runtime that comes later counts them too.
+        script = "import ctypes, os; os.sched_setaffinity(0, {0, 1}); print(ctypes.CDLL(%r).%s)"
+        command = [sys.executable, "-c", script % (openmp.library("plugin", "gcc"), "plugin_team(0, ctypes.byref(ctypes.c_int()))")]
+        self.assertEqual((run(command, {}).out, run(command, ONE).out), ("2\n", "1\n"))
 
     def test_a_child_hears_what_the_parent_heard(self) -> None:
         out = "parent: processors 1, told 1, team 1\nchild: processors 1\nchild's thread: processors 1, told 1, team 1\n"
