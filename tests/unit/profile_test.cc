@@ -4,13 +4,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -479,29 +477,6 @@ TEST_F(ProfileTest, TwoProcessesThatSaveAtOnceNeverBreakTheFile) {
         EXPECT_EQ(status, 0);
     }
     EXPECT_EQ(files(), 1U);
-}
-
-// Each adds to what it reads: ranks of a job that end together would lose all but one of their runs.
-TEST_F(ProfileTest, WhoSavesWaitsForWhoIsAtIt) {
-    const std::string folder = path.substr(0, path.rfind('/'));
-    const int held = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ASSERT_EQ(::flock(held, LOCK_EX), 0);
-    const auto begin = std::chrono::steady_clock::now();
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::close(held);
-        ::_exit(save_profile(path, sample_profile()) ? 1 : 0);
-    }
-    ::usleep(150000);
-    const bool written = ::access(path.c_str(), F_OK) == 0;
-    if (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(900)) {
-        EXPECT_FALSE(written);
-    }
-    ::close(held);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-    EXPECT_EQ(load_profile(path, identity_of(4)).status, LoadStatus::ok);
 }
 
 TEST(ProfileCurve, ThereAndBack) {
