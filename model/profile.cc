@@ -2,6 +2,7 @@
 #include "model/profile.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +27,9 @@ using profile_format::kMostBytes;
 using profile_format::kVersion;
 using profile_format::Parsed;
 
-constexpr int kMostTries = 100;  // names of the temporary file
+constexpr int kMostTries = 100;          // names of the temporary file
+constexpr int kLockTries = 200;          // for what others that end at the same moment have added
+constexpr useconds_t kLockPause = 5000;  // microseconds
 
 // --- files ---
 
@@ -126,6 +129,19 @@ int replace_file(const std::string& path, std::string_view text, mode_t mode) {
     return error;
 }
 
+// Several processes of a job end at once, and each adds to what it reads. The folder is locked, for the file
+// is another one after each of them. Who cannot lock it, or waits a second for nothing, goes on without.
+File lock_folder(const std::string& path) {
+    const auto slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < kLockTries && descriptor >= 0; ++i) {
+        if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
+        ::usleep(kLockPause);
+    }
+    return File(descriptor);
+}
+
 // A link stays a link: what it leads to is replaced.
 std::string resolve(const std::string& path) {
     char* found = ::realpath(path.c_str(), nullptr);
@@ -205,6 +221,7 @@ std::optional<std::string> save(const std::string& given_path, const Profile& pr
     if (profile.identity.budget < 0 || profile.identity.budget > profile_format::kMostWidth)
         return failure("absurd budget");
     const std::string path = resolve(given_path);
+    const File lock = lock_folder(path);
     const Content content = read_file(path);
     if (content.status == LoadStatus::unreadable) return failure(content.reason);
     // The rename would not ask: a file that is write-protected is meant to stay.

@@ -110,12 +110,4 @@ bool word_names(std::string_view word, int number) {
     return false;
 }
 
-bool word_is(std::string_view word, int number) {
-    std::size_t begin = word.size();
-    while (begin > 0 && digit(word[begin - 1])) --begin;
-    if (begin == word.size() || word.size() - begin > kMostDigits || (begin > 0 && word[0] != '-'))
-        return false;
-    return number > 0 && number_at(word, {begin, word.size()}) == number;
-}
-
 }  // namespace corun::policy

@@ -85,8 +85,4 @@ bool lower_outermost(char* list, int limit);
 [[nodiscard]] bool word_names(std::string_view word, int number);
 inline constexpr int kMostRanks = 16;
 
-/// Whether a word is just this number, or an option that ends in it ("-t16", "--threads=16"): then it is most
-/// likely the user's word for this program, said twice.
-[[nodiscard]] bool word_is(std::string_view word, int number);
-
 }  // namespace corun::policy

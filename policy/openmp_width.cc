@@ -33,15 +33,26 @@ double scaled(const RegionRecord& seen, int seen_width, int width) {
 
 class Predictor {
   public:
-    explicit Predictor(std::span<const RunRecord> runs) : runs_(runs) {
+    explicit Predictor(std::span<const RunRecord> runs) {
         std::vector<double> outside;
-        for (const RunRecord& run : runs) outside.push_back(std::max(0.0, run.seconds - in_regions(run)));
-        outside_ = median(std::move(outside));
+        for (const RunRecord& run : runs) {
+            if (run.regions.empty()) {
+                begun_.push_back(run.width);
+                continue;
+            }
+            runs_.push_back(run);
+            outside.push_back(std::max(0.0, run.seconds - in_regions(run)));
+        }
+        if (!outside.empty()) outside_ = median(std::move(outside));
     }
 
     [[nodiscard]] bool measured(int width) const {
         return std::any_of(runs_.begin(), runs_.end(),
                            [width](const RunRecord& run) { return run.width == width; });
+    }
+    // It was tried, and the run never came to its end: it may have been ended for taking too long.
+    [[nodiscard]] bool failed(int width) const {
+        return !measured(width) && std::find(begun_.begin(), begun_.end(), width) != begun_.end();
     }
     // Seconds of a run like the latest.
     [[nodiscard]] std::optional<double> total(int width) const {
@@ -79,7 +90,8 @@ class Predictor {
         return std::nullopt;
     }
 
-    std::span<const RunRecord> runs_;
+    std::vector<RunRecord> runs_;
+    std::vector<int> begun_;
     double outside_ = 0.0;
 };
 
@@ -95,6 +107,7 @@ int next_try(const Predictor& predictor, const std::vector<int>& widths, double 
     bool slow = false;  // the next wider one
     for (std::size_t i = widths.size(); i-- > 0;) {
         const auto seconds = predictor.total(widths[i]);
+        if (predictor.failed(widths[i])) return 0;
         if (!predictor.measured(widths[i])) {
             if (!seconds) return slow ? 0 : widths[i];
             if (settled && *seconds <= kStartStop * best) return widths[i];
@@ -127,7 +140,7 @@ StartWidth choose_start_width(std::span<const RunRecord> runs, int own, bool may
     double least = *base * (1.0 - kStartDeadband);
     for (const int width : widths) {
         const auto seconds = predictor.total(width);
-        if (width == own || !seconds || *seconds >= least) continue;
+        if (width == own || !seconds || *seconds >= least || predictor.failed(width)) continue;
         if (!may_try && !predictor.measured(width)) continue;
         least = *seconds;
         start.width = width;
@@ -137,8 +150,9 @@ StartWidth choose_start_width(std::span<const RunRecord> runs, int own, bool may
             percent(1.0 - *seconds / *base) + (start.tries ? " less time expected" : " less time measured");
     }
     if (start.tries || !may_try) return start;
-    const auto repeats = std::count_if(runs.begin(), runs.end(),
-                                       [&start](const RunRecord& run) { return run.width == start.width; });
+    const auto repeats = std::count_if(runs.begin(), runs.end(), [&start](const RunRecord& run) {
+        return run.width == start.width && !run.regions.empty();
+    });
     const int width = next_try(predictor, widths, *start.seconds, repeats >= kStartSettled);
     if (width == 0) return start;
     start.width = width;
@@ -184,19 +198,7 @@ std::span<const RunRecord> StartHistory::runs(const ProcessKey& key) const {
 }
 
 StartWidth StartHistory::choose(const ProcessKey& key, int own, bool may_try) const {
-    const auto known = runs(key);
-    if (!known.empty()) return choose_start_width(known, own, may_try);
-    const auto program = programs_.find(key.program);
-    if (program == programs_.end()) return choose_start_width({}, own);
-    std::optional<int> common;
-    for (const auto& [words, process] : program->second) {
-        const StartWidth start = choose_start_width(process.runs, own, may_try);
-        // Each its own try or another width: nothing that holds for all of them.
-        if (start.tries || (common && *common != start.width))
-            return keep(std::max(own, 1), "new words, and other runs of the program do not agree");
-        common = start.width;
-    }
-    return keep(common.value_or(own), "new words; all other runs of the program agree");
+    return choose_start_width(runs(key), own, may_try);
 }
 
 }  // namespace corun::policy

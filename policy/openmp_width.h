@@ -24,7 +24,8 @@ struct RegionRecord {
     double longest_seconds = 0.0;
 };
 
-/// One run of a process.
+/// One run of a process. Without regions: one that was begun at a width that had not been measured, written
+/// before it could end.
 struct RunRecord {
     int width = 1;         ///< that all its regions could have, from the first on
     double seconds = 0.0;  ///< wall
@@ -55,7 +56,7 @@ inline constexpr double kStartUnknown = 0.05;  ///< share of the time in regions
 /// the time of regions that scale, until one is slower than the best by kStartStop. With it, so that the
 /// second run is a good one, that waits for kStartSettled runs, and only widths are tried that should cost
 /// less than kStartStop: the prediction is too high where threads are in each other's way. Without `may_try`
-/// only widths that were measured are chosen.
+/// only widths that were measured are chosen. A width that was begun and never measured is not tried again.
 [[nodiscard]] StartWidth choose_start_width(std::span<const RunRecord> runs, int own, bool may_try = true);
 
 /// Which process this is: the same program with the same words does about the same again.
@@ -74,7 +75,7 @@ class StartHistory {
     static constexpr std::size_t processes_kept = 64;  ///< of a program; the one not seen longest goes
 
     void add(const ProcessKey& key, RunRecord run);
-    /// Of this process; if it is new, of its program: only when all processes of it that are known agree.
+    /// Of this process alone: what other words mean to a program (a script to python) says nothing of these.
     [[nodiscard]] StartWidth choose(const ProcessKey& key, int own, bool may_try = true) const;
     [[nodiscard]] std::span<const RunRecord> runs(const ProcessKey& key) const;  ///< oldest first
 

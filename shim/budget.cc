@@ -97,10 +97,9 @@ Budget find_budget(const std::string& cgroup_root, const std::string& membership
     budget.affinity = affinity > 0 ? affinity : affinity_count();
     budget.quota = find_quota(cgroup_root, membership);
     budget.option = cpus_option;
-    budget.cpus = budget.affinity;
-    if (budget.quota > 0)
-        budget.cpus = std::min(budget.cpus, std::max(1, static_cast<int>(std::ceil(budget.quota - 0.01))));
-    if (budget.option > 0) budget.cpus = std::min(budget.cpus, budget.option);
+    if (budget.quota > 0) budget.allowed = std::max(1, static_cast<int>(std::ceil(budget.quota - 0.01)));
+    if (budget.option > 0) budget.allowed = std::min(budget.allowed, budget.option);
+    budget.cpus = std::min(budget.affinity, budget.allowed);
     return budget;
 }
 

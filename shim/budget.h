@@ -2,15 +2,17 @@
 // How many CPUs this process may use: affinity mask, cgroup quota (v1 and v2), CORUN_CPUS; the smallest wins.
 #pragma once
 
+#include <climits>
 #include <string>
 
 namespace corun {
 
 struct Budget {
-    int cpus = 1;        ///< what is in force, >= 1
-    int affinity = 1;    ///< CPUs in the mask
-    double quota = 0.0;  ///< CPUs by cgroup quota; 0: none
-    int option = 0;      ///< CORUN_CPUS; 0: not set
+    int cpus = 1;           ///< what is in force, >= 1
+    int affinity = 1;       ///< CPUs in the mask
+    double quota = 0.0;     ///< CPUs by cgroup quota; 0: none
+    int option = 0;         ///< CORUN_CPUS; 0: not set
+    int allowed = INT_MAX;  ///< by quota and CORUN_CPUS alone, whatever the mask; INT_MAX: any number
 };
 
 /// @param cgroup_root where the hierarchies are mounted ("/sys/fs/cgroup")

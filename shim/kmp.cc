@@ -155,8 +155,12 @@ void corun_fork_call_if(const void* place, int arguments, void* body, int condit
 }
 
 void corun_serialized(const void* place, int thread) {
+    const Runtime& runtime = runtime_of_place(place, CALLER, OpenMp::serialized);
     openmp_thread.named = 0;
-    serialized_of(runtime_of_place(place, CALLER, OpenMp::serialized))(place, thread);
+    // It may ask inside, where nothing is capped.
+    if ((openmp_thread.ready & runtime.bit) == 0 && !runtime.object.holds(CALLER)) [[unlikely]]
+        openmp_before_region(runtime, 1);
+    serialized_of(runtime)(place, thread);
 }
 
 // The program's own clause: it is pending until the next region, and nothing of ours may come between.

@@ -40,7 +40,7 @@ OpenMpState look_at_options() {
 
 policy::NumberSources sources_now(const Runtime& runtime) {
     const OpenMpStart& start = openmp_start();
-    return {get_procs_of(runtime)(), start.affinity, start.environment, openmp_environment_number()};
+    return {get_procs_of(runtime)(), start.affinity, start.environment, start.environment};
 }
 
 const char* file_name(const Runtime& runtime) {
@@ -58,15 +58,25 @@ void tell(const Runtime& runtime, int own, const policy::Cap& given) {
                    held ? "CORUN_FOLLOW" : "CORUN_OPENMP");
 }
 
+int limit_of(const Runtime& runtime, const OpenMpThread& thread) {
+    return (thread.held & runtime.bit) != 0 ? 1 : openmp_start().limit;
+}
+
 void cap(const Runtime& runtime, OpenMpThread& thread) {
     policy::NumberFacts facts;
     facts.own = get_max_of(runtime)();
     facts.limit = openmp_start().limit;
     facts.held = (thread.held & runtime.bit) != 0;
     facts.sources = sources_now(runtime);
-    const policy::Cap given = policy::cap_number(facts);
+    policy::Cap given = policy::cap_number(facts);
+    if (given.reason == policy::CapReason::program) {
+        // Only now, for another thread may be changing the environment.
+        facts.sources.environment_now = openmp_environment_number();
+        given = policy::cap_number(facts);
+    }
     if (given.reason == policy::CapReason::program) openmp_own_word.store(true, std::memory_order_relaxed);
     if (!given.changes()) return;
+    thread.capped |= runtime.bit;
     set_threads_of(runtime)(given.threads);
     // A child that is not followed writes no report, and our lock may be that of a thread it has not got.
     if (!process_off()) tell(runtime, facts.own, given);
@@ -124,14 +134,21 @@ void settle(const Runtime& runtime, OpenMpThread& thread) {
         set_block_time(runtime);
         openmp_environment_back();
     }
-    thread.settled |= runtime.bit;
+    thread.settled |= runtime.bit & ~thread.capped;
+}
+
+// Nothing is to be done: the cap is in force here, or the program has set this very number.
+bool is_capped_here(const Runtime& runtime, const OpenMpThread& thread) {
+    if ((thread.capped & runtime.bit) == 0) return false;
+    const int now = get_max_of(runtime)();
+    return now <= limit_of(runtime, thread) || ((thread.held & runtime.bit) == 0 && now == thread.word);
 }
 
 }  // namespace
 
 void openmp_settle(const Runtime& runtime) {
     OpenMpThread& thread = openmp_thread;
-    if (runtime.bit == 0) return;
+    if (runtime.bit == 0 || is_capped_here(runtime, thread)) return;
     // Inside a region the number is the one that was inherited. A thread of a team gets here with every call.
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::active && get_level_of(runtime)() > 0)
         return;
@@ -142,18 +159,22 @@ void openmp_before_region(const Runtime& runtime, long threads) {
     OpenMpThread& thread = openmp_thread;
     if ((thread.settled & runtime.bit) == 0) {
         // It has set its number and asks nobody: it may have cut its work by it.
-        if ((thread.repeated & runtime.bit) != 0)
-            thread.settled |= runtime.bit;
-        else
+        if ((thread.repeated & runtime.bit) == 0) {
             openmp_settle(runtime);
+        } else if ((thread.capped & runtime.bit) == 0) {
+            thread.settled |= runtime.bit;
+        } else {
+            thread.repeated &= ~runtime.bit;
+            thread.word = get_max_of(runtime)();
+        }
     }
-    if ((thread.settled & runtime.bit) == 0) return;
+    if (((thread.settled | thread.capped) & runtime.bit) == 0) return;
     if (openmp_start().follows_forks && runtime.kind == RuntimeKind::gomp) {
         if (threads == 1 || (threads == 0 && get_max_of(runtime)() <= 1)) return;  // no pool yet
         thread.pool |= runtime.bit;
     }
     if (thread.shard == 0) thread.shard = 1 + threads_seen.fetch_add(1, std::memory_order_relaxed);
-    thread.ready |= runtime.bit;
+    thread.ready |= runtime.bit & thread.settled;
 }
 
 int openmp_own(const Runtime& runtime, int threads) {
@@ -173,9 +194,11 @@ int openmp_own(const Runtime& runtime, int threads) {
         openmp_own_word.store(true, std::memory_order_relaxed);
     if (given.reason == policy::SetReason::own) {
         thread.repeated &= ~runtime.bit;
-        thread.settled |= runtime.bit;
+        thread.settled |= runtime.bit & ~thread.capped;
+        thread.word = given.threads;
     } else if (given.reason == policy::SetReason::repeats) {
         thread.repeated |= runtime.bit;
+        thread.word = 0;
         thread.settled &= ~runtime.bit;
         thread.ready &= ~runtime.bit;
     }

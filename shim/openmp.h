@@ -20,10 +20,12 @@ struct OpenMpThread {
     std::uint64_t ready;     ///< nothing is left to be done before a region
     std::uint64_t settled;   ///< capped, or the program's own word: not looked at again
     std::uint64_t repeated;  ///< it has set the environment's number itself, and asked nothing since
+    std::uint64_t capped;    ///< never settled: looked at each time, see openmp_settle()
     std::uint64_t pool;      ///< gcc's runtime keeps threads for it
     std::uint64_t held;      ///< in a forked child: one thread, for the others exist in the parent only
     std::uint32_t shard;     ///< of the counters, 1...; 0: none yet
     std::int32_t named;      ///< clang's num_threads clause that is pending; 0: none
+    std::int32_t word;       ///< the number that it has set itself last; 0: none
     bool busy;               ///< inside our own slow path
 };
 extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_model("initial-exec")));
@@ -40,6 +42,9 @@ extern constinit std::atomic<OpenMpState> openmp_state;
 
 // Those that are not noexcept may take our slow path: see undisturbed.h.
 /// Before the thread is told how many threads it may have, unless it is `settled`. Keeps errno.
+/// A cap is the number of a data environment, and ends with it: a task that a thread outside of a region runs
+/// itself, a target region on the host and a league of teams have their own. So whoever was capped is capped
+/// again wherever the number is above the limit, or more threads would run than were promised.
 void openmp_settle(const Runtime& runtime);
 /// Before it opens a region that names `threads` (0: none), unless it is `ready`.
 void openmp_before_region(const Runtime& runtime, long threads);

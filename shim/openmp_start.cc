@@ -89,21 +89,15 @@ void decide_wait() {
 // --- the number of threads
 // ---------------------------------------------------------------------------------------
 
-template <typename Test>
-bool any_word(Test test) {
+// "gmx mdrun -ntomp 16" with OMP_NUM_THREADS=16: it may compare the two, so neither can be lowered. Then
+// nothing may be capped either, for some of its teams go by what it has read.
+bool is_said_twice(int number) {
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
     std::string word;
     std::getline(file, word, '\0');  // the program
     while (std::getline(file, word, '\0'))
-        if (test(word)) return true;
+        if (policy::word_names(word, number)) return true;
     return false;
-}
-
-// "gmx mdrun -ntomp 16" with OMP_NUM_THREADS=16: meant for this very program, which names some of its teams
-// by it and not others.
-bool is_said_twice(int number) {
-    return has_runtime_at_start.load() &&
-           any_word([number](const std::string& word) { return policy::word_is(word, number); });
 }
 
 void decide() {
@@ -119,10 +113,13 @@ void decide() {
     const int own = start.environment > 0 ? start.environment : budget.affinity;
     start.width = own;
     if (options.is(OptionId::mode, "observe")) return;
-    if (own > budget.cpus && start.environment > 0 && is_said_twice(own)) return decide_wait();
-    start.processors = budget.cpus;
+    // Whoever reads the number must find the one that its teams will have.
+    const bool stays = start.environment > 0 && (!has_runtime_at_start.load() || is_said_twice(own));
+    if (own > budget.cpus && stays && has_runtime_at_start.load()) return decide_wait();
+    // CPUs that the program adds to its mask are its own.
+    start.processors = budget.allowed;
     const int most = std::min(own, budget.cpus);
-    start.width = start_profile_width(most, budget.cpus);
+    start.width = stays ? most : start_profile_width(most, budget.cpus);
     start.limit = start.width < most ? start.width : budget.cpus;
     decide_wait();
 }
@@ -214,10 +211,7 @@ void openmp_process_started() noexcept {
         if (!has_runtime()) return;
         has_runtime_at_start.store(true);
         if (!openmp_start().wanted) return;
-        const auto names = [](const std::string& word) {
-            return policy::word_names(word, start.environment);
-        };
-        if (start.environment > start.limit && !any_word(names)) lower_environment();
+        if (start.environment > start.limit) lower_environment();
         set_spins();
     });
 }

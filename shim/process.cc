@@ -202,7 +202,8 @@ const Budget& process_budget() {
 }
 
 Budget process_start_budget() {
-    return budget_with(affinity_at_start);
+    // The program may have widened its mask since; the runtime may have narrowed that of this thread.
+    return budget_with(std::max(affinity_at_start.load(std::memory_order_relaxed), affinity_count()));
 }
 
 std::string process_cpu_model() {

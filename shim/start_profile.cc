@@ -67,6 +67,17 @@ class RegionKeys {
     std::map<const void*, std::string> ids_;
 };
 
+// A try that is ended for taking too long, or cannot be written, would be made again and again.
+bool save_begun(const Choice& made, const std::string& path) {
+    if (made.refused) return false;
+    policy::RunRecord run;
+    run.width = made.start.width;
+    model::Profile profile;
+    profile.identity = identity(made.budget);
+    profile.runs.push_back(policy::profile_run(made.key, run));
+    return !model::save_profile(path, profile);
+}
+
 policy::RegionSeen seen_of(const RegionRecord& record, RegionKeys& keys) {
     std::uint64_t calls = 0, timed = 0, ticks = 0, watched = 0, work = 0, longest = 0;
     for (const RegionShard& shard : record.shards) {
@@ -131,7 +142,9 @@ int start_profile_width(int own, int budget) {
     // Nothing of this machine, or only ops: no word about regions, and so nothing is missed.
     if (loaded.status != model::LoadStatus::foreign && !loaded.message.empty())
         message(Level::warning, loaded.message.c_str());
-    made->start = policy::history_of(loaded.profile.runs).choose(made->key, own, !process_frozen());
+    const policy::StartHistory history = policy::history_of(loaded.profile.runs);
+    made->start = history.choose(made->key, own, !process_frozen());
+    if (made->start.tries && !save_begun(*made, path)) made->start = history.choose(made->key, own, false);
     choice = made;
     openmp_watch.store(!process_frozen(), std::memory_order_relaxed);
     tell(made->start, own);

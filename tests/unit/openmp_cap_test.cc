@@ -144,13 +144,5 @@ TEST(OpenMpWords, TheNumberOrSomeRanksOfIt) {
     EXPECT_FALSE(word_names("5", 0));
 }
 
-TEST(OpenMpWords, TheNumberItself) {
-    for (const char* word : {"16", "-t16", "--threads=16", "-16", "016"})
-        EXPECT_TRUE(word_is(word, 16)) << word;
-    for (const char* word : {"", "-", "32", "a16", "16a", "x=16", "116", "-t=1.160", "-t116", "1234567890"})
-        EXPECT_FALSE(word_is(word, 16)) << word;
-    EXPECT_FALSE(word_is("0", 0));
-}
-
 }  // namespace
 }  // namespace corun::policy

@@ -290,18 +290,29 @@ TEST(StartHistory, EachProcessHasItsOwnRuns) {
     EXPECT_TRUE(history.runs({"none", "tiny"}).empty());
 }
 
-TEST(StartHistory, NewWordsFollowTheProgramOnlyWhereAllAgree) {
+TEST(StartHistory, NewWordsAreTheirOwn) {
     StartHistory history;
-    for (const char* words : {"a", "b"}) {
-        history.add({"id", words}, kTiny.run(2, true));
-        EXPECT_EQ(history.choose({"id", "new"}, 2).width, 2);  // 1 is only a promise yet
-        history.add({"id", words}, kTiny.run(1, true));
+    for (int i = 0; i < 3; ++i) history.add({"python", "tiny.py"}, kTiny.run(2 - i % 2, true));
+    EXPECT_EQ(history.choose({"python", "tiny.py"}, 2).width, 1);
+    EXPECT_EQ(history.choose({"python", "wide.py"}, 2).width, 2);
+    EXPECT_EQ(history.choose({"python", "wide.py"}, 2).why, "the first run");
+}
+
+TEST(StartWidth, ATryThatNeverEndedIsNotMadeAgain) {
+    for (const bool watched : {false, true}) {
+        std::vector<RunRecord> runs{kTiny.run(2, watched)};
+        ASSERT_EQ(choose_start_width(runs, 2).width, 1);
+        RunRecord begun;
+        begun.width = 1;
+        runs.push_back(begun);
+        for (int i = 0; i < 4; ++i) {
+            EXPECT_EQ(choose_start_width(runs, 2).width, 2);
+            EXPECT_FALSE(choose_start_width(runs, 2).tries);
+            runs.push_back(kTiny.run(2, watched));
+        }
+        runs.push_back(kTiny.run(1, watched));  // one that ended
+        EXPECT_EQ(choose_start_width(runs, 2).width, 1);
     }
-    EXPECT_EQ(history.choose({"id", "new"}, 2).width, 1);
-    EXPECT_EQ(history.choose({"id", "new"}, 2).why, "new words; all other runs of the program agree");
-    history.add({"id", "c"}, kWide.run(2, true));
-    EXPECT_EQ(history.choose({"id", "new"}, 2).width, 2);
-    EXPECT_EQ(history.choose({"id", "new"}, 2).why, "new words, and other runs of the program do not agree");
 }
 
 TEST(StartHistory, IsBounded) {

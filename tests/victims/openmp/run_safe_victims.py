@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import run_openmp_victims as openmp  # noqa: E402  (in this folder)
-from run_openmp_victims import OFF, TWO, WIDE, base, compilers, needs_cpus, run  # noqa: E402
+from run_openmp_victims import OFF, TWO, WIDE, base, compilers, needs_cpus, run, unread  # noqa: E402
 
 ONE = {"CORUN_CPUS": "1"}
 
@@ -56,6 +56,29 @@ class SafeOwn(Case):
         self.each(["new-threads"], out.format(1), {**WIDE, **ONE})
         self.each(["new-threads"], out.format(1), ONE)
 
+    def test_data_environments_of_their_own(self) -> None:
+        places = ("task", "task that sets", "target", "target", "teams")
+        out = "".join(f"{place}: told {{0}}, team {{0}}\n" for place in places)
+        self.each(["scopes"], out.format(5), WIDE, preload=False)
+        for settings in ({**WIDE, **ONE}, ONE):
+            self.each(["scopes"], out.format(1), settings)
+            self.each(["serialized"], "told 1, team 1\n", settings)
+        self.each(["scopes"], out.format(1), unread({**WIDE, **ONE}), preload=False)
+        self.each(["serialized"], "told 1, team 1\n", unread({**WIDE, **ONE}), preload=False)
+
+    @needs_cpus
+    def test_cpus_that_the_program_takes(self) -> None:
+        here = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {0})
+        self.addCleanup(os.sched_setaffinity, 0, here)
+        for preload in (False, True):
+            self.says(victim("widens"), "processors 2, team 2\n", {}, preload=preload)
+        self.says(victim("widens"), "processors 1, team 1\n", ONE)
+        # A runtime that comes later counts them too.
+        script = "import ctypes, os; os.sched_setaffinity(0, {0, 1}); print(ctypes.CDLL(%r).%s)"
+        command = [sys.executable, "-c", script % (openmp.library("plugin", "gcc"), "plugin_team(0, ctypes.byref(ctypes.c_int()))")]
+        self.assertEqual((run(command, {}).out, run(command, ONE).out), ("2\n", "1\n"))
+
     def test_a_child_hears_what_the_parent_heard(self) -> None:
         out = "parent: processors 1, told 1, team 1\nchild: processors 1\nchild's thread: processors 1, told 1, team 1\n"
         for settings in (ONE, {**WIDE, **ONE}, {**ONE, "CORUN_FOLLOW": "no"}):
@@ -71,11 +94,9 @@ class Environment(Case):
         self.each(["names-all"], "read 1, team 1, told 1\n", {"OMP_NUM_THREADS": "1"})
 
     def test_a_number_that_the_command_line_has_too(self) -> None:
-        # It may compare the two. The very number is its own, a few times that may be for so many processes.
-        for word in ("5", "-t=5"):
+        # It may compare the two, so its reader must find 5, and cut its work by 5.
+        for word in ("5", "-t=5", "10", "t5"):
             self.each(["reads", word], "read 5, team 5, OMP_NUM_THREADS=5\n", {**WIDE, **ONE})
-        for word in ("10", "t5"):
-            self.each(["reads", word], "read 5, team 1, OMP_NUM_THREADS=5\n", {**WIDE, **ONE})
         self.each(["reads", "7"], "read 1, team 1, OMP_NUM_THREADS=1\n", {**WIDE, **ONE})
 
     def test_lists(self) -> None:
@@ -205,9 +226,13 @@ class Profile(Case):
 
     @needs_cpus
     def test_a_run_is_kept(self) -> None:
-        report = self.tiny(2)
-        self.assertEqual((report["start_width"]["width"], report["start_width"]["why"]), (2, "the first run"))
-        (kept,) = self.runs()
+        for _ in range(20):  # on a busy machine the few calls that are timed may not be like the others
+            report = self.tiny(2)
+            self.assertEqual((report["start_width"]["width"], report["start_width"]["why"]), (2, "the first run"))
+            (kept,) = self.runs()
+            if kept["regions"][0][0] != "wall":
+                break
+            self.path.unlink()
         self.assertEqual(kept["width"], 2)
         region = max(kept["regions"], key=lambda region: region[1])
         self.assertEqual(region[1], 2000)
@@ -216,7 +241,7 @@ class Profile(Case):
         self.assertGreater(region[3], 0)
         self.assertGreaterEqual(region[3], region[4])
         run(victim("tiny"), self.settings)
-        self.assertEqual(len(self.runs()), 2)
+        self.assertEqual(sum(bool(kept["regions"]) for kept in self.runs()), 2)
 
     @needs_cpus
     def test_narrower_where_it_was_faster(self) -> None:
@@ -239,6 +264,24 @@ class Profile(Case):
         self.tiny(2, {"CORUN_MODE": "replay"})
         self.assertEqual(len(self.runs()), 1)
         self.assertTrue(self.tiny(1)["start_width"]["tries"])
+        self.assertEqual([(run["width"], bool(run["regions"])) for run in self.runs()],
+                         [(2, True), (1, False), (1, True)])
+
+    @needs_cpus
+    def test_a_try_that_is_killed_is_made_once(self) -> None:
+        run(victim("dies"), self.settings)
+        self.fabricate((2, 8.0, 1.0))
+        outs = [run(victim("dies"), self.settings).out for _ in range(3)]
+        self.assertEqual(outs, ["team 1\n", "team 2\n", "team 2\n"])
+
+    @needs_cpus
+    def test_no_try_where_nothing_can_be_kept(self) -> None:
+        self.tiny(2)
+        self.fabricate((2, 8.0, 1.0))
+        before = self.path.read_text()
+        outcome = run(["/bin/sh", "-c", "ulimit -f 0; exec " + " ".join(victim("tiny"))], self.settings)
+        self.assertEqual((outcome.out, self.path.read_text()), ("sum 56000, told 2, team 2\n", before))
+        self.assertIn("cannot be written", outcome.err)
 
     @needs_cpus
     def test_the_programs_own_number_and_the_users(self) -> None:
@@ -249,9 +292,9 @@ class Profile(Case):
             out = run(victim("tiny"), {**self.settings, "OMP_NUM_THREADS": "2", **settings}).out
             self.assertEqual(out, "sum 56000, told 2, team 2\n")
         self.assertEqual(len(self.runs()), 2)
-        # Other words of the program, which go by its other runs; what it sets itself stays, and says nothing of a width.
-        self.says(victim("asks-and-cuts", "2"), "told 1, set 2, blocks left out 0\n", self.settings)
-        self.says(victim("asks-and-cuts", "3"), "told 1, set 3, blocks left out 0\n", self.settings)
+        # Other words are another process; what it sets itself stays, and says nothing of a width.
+        self.says(victim("asks-and-cuts", "1"), "told 2, set 1, blocks left out 0\n", self.settings)
+        self.says(victim("asks-and-cuts", "3"), "told 2, set 3, blocks left out 0\n", self.settings)
         self.assertEqual(len(self.runs()), 2)
 
     @needs_cpus

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,56 @@ static int blocks_left_out(int cut) {
     int blank = 0;
     for (int i = 0; i < cut; i++) blank += block[i] == 0;
     return blank;
+}
+
+// A call, for gcc allows no question right inside of `teams`.
+static __attribute__((noinline)) int ask(void) {
+    return omp_get_max_threads();
+}
+
+// A data environment of its own outside of any region, in which the program asks; the team is one outside of
+// it, or the other way round. A team that is larger than what was told is memory overrun.
+static void scopes(void) {
+    int told = 0;
+    int team = 0;
+#pragma omp task shared(told) if (0)
+    told = ask();
+    printf("task: told %d, team %d\n", told, plain_team());
+#pragma omp task shared(told)
+    {
+        told = ask();
+        omp_set_num_threads(told);
+    }
+#pragma omp taskwait
+    printf("task that sets: told %d, team %d\n", told, plain_team());
+    told = ask();
+#pragma omp target map(tofrom : team)
+    team = plain_team();
+    printf("target: told %d, team %d\n", told, team);
+#pragma omp target map(tofrom : told)
+    told = ask();
+    printf("target: told %d, team %d\n", told, plain_team());
+#pragma omp teams num_teams(1) shared(told)
+    told = ask();
+    printf("teams: told %d, team %d\n", told, plain_team());
+}
+
+// The same where a region of one thread is the first.
+static void serialized(void) {
+    int told = 0;
+#pragma omp parallel if (0)
+    told = ask();
+    printf("told %d, team %d\n", told, plain_team());
+}
+
+// It was started on one CPU and takes another one.
+static void widens(void) {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    for (int i = 0; i < 2; i++) CPU_SET(i, &mask);
+    sched_setaffinity(0, sizeof mask, &mask);
+    omp_set_num_threads(omp_get_num_procs());
+    printf("processors %d, team %d\n", omp_get_num_procs(), plain_team());
 }
 
 // It asks, sets the number that it has from elsewhere, and cuts its work by that.
@@ -161,6 +213,13 @@ static void tiny(void) {
     printf("sum %ld, told %d, team %d\n", sum, omp_get_max_threads(), plain_team());
 }
 
+// A run on one thread takes too long, and is ended.
+static void dies(void) {
+    printf("team %d\n", plain_team());
+    fflush(stdout);
+    if (omp_get_max_threads() == 1) raise(SIGKILL);
+}
+
 int main(int argc, char** argv, char** third) {
     static const struct {
         const char* name;
@@ -169,10 +228,14 @@ int main(int argc, char** argv, char** third) {
                        {"asks-again", asks_again},
                        {"names-all", names_all},
                        {"reads", reads},
+                       {"scopes", scopes},
+                       {"serialized", serialized},
+                       {"widens", widens},
                        {"forks", forks},
                        {"new-threads", new_threads},
                        {"steps", steps},
-                       {"tiny", tiny}};
+                       {"tiny", tiny},
+                       {"dies", dies}};
     if (argc > 2) number = strcmp(argv[2], "five") == 0 ? 5 : atoi(argv[2]);
     if (argc > 1 && strcmp(argv[1], "passes-on") == 0) return passes_on(third), 0;
     for (size_t i = 0; argc > 1 && i < sizeof kBehaviours / sizeof *kBehaviours; i++)
