@@ -167,14 +167,10 @@ void process_start() noexcept {
     const bool openmp_wanted =
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
-    if (openmp_hooked == nullptr && openmp_wanted)
-        warn(
-            "this libcorun.so is built without OpenMP hooks, which are unfinished; meson setup -Dopenmp=true "
-            "adds them");
-    if (openmp_hooked != nullptr && adaptive_hooked == nullptr && options.is(OptionId::openmp, "adaptive"))
-        warn(
-            "CORUN_OPENMP=adaptive needs the hooks of libcorun-adaptive.so: use `corun run`, or preload that "
-            "instead; until then it is as safe");
+    if (openmp_hooked == nullptr && openmp_wanted && !options.is(OptionId::openmp, "off"))
+        warn("this library has no OpenMP hooks: use `corun run`, which preloads libcorun-openmp.so then");
+    else if (adaptive_hooked == nullptr && options.is(OptionId::openmp, "adaptive"))
+        warn("CORUN_OPENMP=adaptive needs libcorun-adaptive.so: use `corun run`, which preloads that then");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
     if (!off.load(std::memory_order_relaxed)) openmp_runtime_start();

@@ -37,9 +37,21 @@ std::vector<std::string> preload_words(std::string_view text) {
     return words;
 }
 
+// libcorun.so with OpenMP hooks, beside it.
+constexpr char kOpenMpName[] = "libcorun-openmp.so";
+constexpr char kAdaptiveName[] = "libcorun-adaptive.so";
+
+// The one that the options in the environment ask for; empty: none of these.
+const char* wanted_sibling(const Environment& environment) {
+    const std::string mode = environment.get("CORUN_OPENMP");
+    const bool hooked = environment.get("CORUN_HOOKS").find("openmp") != std::string::npos;
+    if (mode == "adaptive") return kAdaptiveName;
+    return mode == "safe" || (mode.empty() && hooked) ? kOpenMpName : "";
+}
+
 bool is_corun_library(const std::string& word) {
-    const auto name = std::filesystem::path(word).filename();
-    return name == kLibraryName || name == kAdaptiveLibraryName;
+    const std::string name = std::filesystem::path(word).filename();
+    return name == kLibraryName || name == kOpenMpName || name == kAdaptiveName;
 }
 
 std::filesystem::path executable_folder() {
@@ -160,10 +172,9 @@ std::string merge_preload(std::string_view present, const std::string& library) 
 
 void add_preload(Environment& environment, const std::filesystem::path& library) {
     std::filesystem::path chosen = library;
-    const auto sibling = library.parent_path() / kAdaptiveLibraryName;
+    const auto sibling = library.parent_path() / wanted_sibling(environment);
     std::error_code error;
-    if (environment.get("CORUN_OPENMP") == "adaptive" && library.filename() == kLibraryName &&
-        std::filesystem::is_regular_file(sibling, error))
+    if (library.filename() == kLibraryName && std::filesystem::is_regular_file(sibling, error))
         chosen = sibling;
     environment.set("LD_PRELOAD", merge_preload(environment.get("LD_PRELOAD"), chosen.string()));
 }

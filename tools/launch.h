@@ -25,8 +25,6 @@ class Environment {
 };
 
 inline constexpr char kLibraryName[] = "libcorun.so";
-inline constexpr char kAdaptiveLibraryName[] =
-    "libcorun-adaptive.so";  ///< for CORUN_OPENMP=adaptive, beside it
 
 /// The library: `given` if not empty, else relative to this executable (build tree, then installed places).
 /// Throws std::runtime_error with one sentence when it is not there.
@@ -35,8 +33,8 @@ inline constexpr char kAdaptiveLibraryName[] =
 /// LD_PRELOAD with the library first and everything else of `present` behind, without another libcorun.so.
 [[nodiscard]] std::string merge_preload(std::string_view present, const std::string& library);
 
-/// LD_PRELOAD of the environment set to the library in front of what is there; to its adaptive sibling if the
-/// environment has CORUN_OPENMP=adaptive.
+/// LD_PRELOAD of the environment set to the library in front of what is there, or to the one beside it that
+/// has the OpenMP hooks which the environment's CORUN_OPENMP or CORUN_HOOKS asks for.
 void add_preload(Environment& environment, const std::filesystem::path& library);
 
 /// LD_PRELOAD with this library behind all others, unless it is there already.

@@ -174,7 +174,8 @@ def time_it(program, options: argparse.Namespace, folder: Path) -> bool:
         settings = " ".join(f"{name}={value}" for name, value in variables(mode).items())
         words += ["--also", f"corun {WIDE} {mode.replace('=', ' ')}=@corun OMP_NUM_THREADS={WIDE} {settings}"]
     words += ["--", *program.timed(folder)]
-    environment = clean_environment() | {"OMP_NUM_THREADS": str(NARROW)}
+    # corun preloads the library with the hooks then; plain runs go without.
+    environment = clean_environment() | {"OMP_NUM_THREADS": str(NARROW), "CORUN_OPENMP": "safe"}
     done = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False)
     if done.returncode not in (0, 3, 4):
         print(f"{program.name}: the comparison stopped ({done.returncode})")

@@ -122,6 +122,18 @@ class Run(unittest.TestCase):
         result = run("--", sys.executable, "-c", script, env=clean_environment(LD_PRELOAD=other))
         self.assertEqual(result.stdout.strip(), f"{LIBRARY}:{other}")
 
+    def test_the_library_with_the_hooks_that_are_wanted_is_preloaded(self):
+        def preloaded(*options, **variables):
+            done = run(*options, "--", "sh", "-c", "echo $LD_PRELOAD", env=clean_environment(**variables))
+            return Path(done.stdout.strip()).name
+
+        self.assertEqual(preloaded(), "libcorun.so")
+        self.assertEqual(preloaded("--openmp=off"), "libcorun.so")
+        self.assertEqual(preloaded("--openmp=safe"), "libcorun-openmp.so")
+        self.assertEqual(preloaded(CORUN_OPENMP="adaptive"), "libcorun-adaptive.so")
+        self.assertEqual(preloaded("--hooks=tensorflow,openmp"), "libcorun-openmp.so")
+        self.assertEqual(preloaded("--openmp=off", CORUN_HOOKS="openmp"), "libcorun.so")
+
     def test_missing_and_forbidden_programs(self):
         missing = run("--", "corun-no-such-program")
         self.assertEqual(missing.returncode, 127)

@@ -521,10 +521,10 @@ class OptionsGroup(Case):
 
     def test_without_effect(self) -> None:
         if "GOMP_parallel" in exported():
-            self.warned({"CORUN_OPENMP": "adaptive"}, "needs the hooks of libcorun-adaptive.so.*corun run")
+            self.warned({"CORUN_OPENMP": "adaptive"}, "needs libcorun-adaptive.so.*corun run")
         else:
-            self.warned({"CORUN_OPENMP": "safe"}, "built without OpenMP hooks.*-Dopenmp=true")
-            self.warned({"CORUN_HOOKS": "tensorflow,openmp"}, "built without OpenMP hooks")
+            self.warned({"CORUN_OPENMP": "safe"}, "no OpenMP hooks.*corun run")
+            self.warned({"CORUN_HOOKS": "tensorflow,openmp"}, "no OpenMP hooks")
 
     def test_unknown_name(self) -> None:
         self.warned({"CORUN_MODUS": "tune"}, "CORUN_MODUS is not an option.*did you mean CORUN_MODE")
