@@ -87,8 +87,16 @@ bool can_be_capped(const Runtime& runtime) {
 #endif
 }
 
-OpenMpState state_now() {
+// Forwarding alone makes no call of the system: the program may have forbidden it to itself.
+OpenMpState state_seen() {
     const OpenMpState state = openmp_state.load(std::memory_order_acquire);
+    if (state != OpenMpState::unseen || source_early() || !process_off()) return state;
+    openmp_state.store(OpenMpState::off, std::memory_order_release);
+    return OpenMpState::off;
+}
+
+OpenMpState state_now() {
+    const OpenMpState state = state_seen();
     return state != OpenMpState::unseen ? state : look_at_options();
 }
 
@@ -124,6 +132,10 @@ void settle(const Runtime& runtime, OpenMpThread& thread) {
 void openmp_settle(const Runtime& runtime) {
     OpenMpThread& thread = openmp_thread;
     if (runtime.bit == 0) return;
+    if (state_seen() == OpenMpState::off) {
+        thread.settled |= runtime.bit;
+        return;
+    }
     // Inside a region the number is the one that was inherited. A thread of a team gets here with every call.
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::active && get_level_of(runtime)() > 0)
         return;
@@ -150,8 +162,7 @@ void openmp_before_region(const Runtime& runtime, long threads) {
 
 int openmp_own(const Runtime& runtime, int threads) {
     OpenMpThread& thread = openmp_thread;
-    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
-        once(thread, [] { look_at_options(); });
+    if (state_seen() == OpenMpState::unseen) once(thread, [] { look_at_options(); });
     if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return threads;
     policy::SetFacts facts;
     facts.wanted = threads;
@@ -175,8 +186,7 @@ int openmp_own(const Runtime& runtime, int threads) {
 }
 
 int openmp_processors(const Runtime& runtime, int own) {
-    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
-        once(openmp_thread, [] { look_at_options(); });
+    if (state_seen() == OpenMpState::unseen) once(openmp_thread, [] { look_at_options(); });
     if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return own;
     const int most = openmp_start().processors;
     return can_be_capped(runtime) && own > most ? most : own;

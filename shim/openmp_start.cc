@@ -209,11 +209,12 @@ const OpenMpStart& openmp_start() noexcept {
 }
 
 void openmp_process_started() noexcept {
-    if (process_off() || openmp_hooked == nullptr) return;
+    if (openmp_hooked == nullptr) return;
     quietly([] {
         if (!has_runtime()) return;
         has_runtime_at_start.store(true);
-        if (!openmp_start().wanted) return;
+        resolver::look_at_start();
+        if (process_off() || !openmp_start().wanted) return;
         const auto names = [](const std::string& word) {
             return policy::word_names(word, start.environment);
         };

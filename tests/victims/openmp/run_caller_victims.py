@@ -181,8 +181,24 @@ class Reloaded(Case):
             self.same([victim("callers"), "often", library("tail", kind)], "wrong 0\n" + DONE)
 
 
+class Surroundings(Case):
+    """What a program may have done to itself before it asks."""
+
+    def test_forked_while_the_loaders_list_is_held(self) -> None:
+        for kind in ("gcc", "gcX"):
+            self.same([victim("held-list"), library("tail", kind)], "child: told 4\n" + DONE)
+
+    def test_may_only_write(self) -> None:
+        off = {**FOUR, "CORUN_MODE": "off"}
+        self.says([victim("strict-gcc")], "told 3\n" + DONE, FOUR, preload=False)
+        self.says([victim("strict-gcc")], "told 3\n" + DONE, off)
+
+    def test_names_of_old(self) -> None:
+        self.same([victim("old-names")], "0 0 0, same 1 1\nclosed 0\n" + DONE)
+
+
 GROUPS = {"tail": Tail, "starter": Starter, "stand-in": StandIn, "without": Without, "disturbed": Disturbed,
-          "reloaded": Reloaded}
+          "reloaded": Reloaded, "surroundings": Surroundings}
 
 
 if __name__ == "__main__":
