@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/openmp.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdio>
@@ -30,6 +31,12 @@ OpenMpState look_at_options() {
     return state;
 }
 
+// `counted` by the runtime now: the mask may have grown since the start.
+int limit_now(int limit, int counted) {
+    const OpenMpStart& start = openmp_start();
+    return counted > start.affinity ? std::max(limit, std::min(counted, start.beyond)) : limit;
+}
+
 policy::NumberSources sources_now(const Runtime& runtime) {
     const OpenMpStart& start = openmp_start();
     return {get_procs_of(runtime)(), start.affinity, start.environment, openmp_environment_number()};
@@ -53,9 +60,9 @@ void tell(const Runtime& runtime, int own, const policy::Cap& given) {
 void cap(const Runtime& runtime, OpenMpThread& thread) {
     policy::NumberFacts facts;
     facts.own = get_max_of(runtime)();
-    facts.limit = openmp_start().limit;
     facts.held = (thread.held & runtime.bit) != 0;
     facts.sources = sources_now(runtime);
+    facts.limit = limit_now(openmp_start().limit, facts.sources.processors);
     const policy::Cap given = policy::cap_number(facts);
     if (given.reason == policy::CapReason::program) openmp_own_word.store(true, std::memory_order_relaxed);
     if (!given.changes()) return;
@@ -188,7 +195,7 @@ int openmp_own(const Runtime& runtime, int threads) {
 int openmp_processors(const Runtime& runtime, int own) {
     if (state_seen() == OpenMpState::unseen) once(openmp_thread, [] { look_at_options(); });
     if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return own;
-    const int most = openmp_start().processors;
+    const int most = limit_now(openmp_start().processors, own);
     return can_be_capped(runtime) && own > most ? most : own;
 }
 

@@ -121,6 +121,7 @@ void decide() {
     if (options.is(OptionId::mode, "observe")) return;
     if (own > budget.cpus && start.environment > 0 && is_said_twice(own)) return decide_wait();
     start.processors = budget.cpus;
+    start.beyond = process_budget_beyond_mask();
     const int most = std::min(own, budget.cpus);
     start.width = start_profile_width(most, budget.cpus);
     start.limit = start.width < most ? start.width : budget.cpus;

@@ -18,6 +18,7 @@ struct OpenMpStart {
     int environment = 0;         ///< outermost OMP_NUM_THREADS that the program was started with; 0: none
     int limit = INT_MAX;         ///< threads, of what nobody chose: budget or start width
     int processors = INT_MAX;    ///< CPUs that the program may be told of: the budget
+    int beyond = INT_MAX;        ///< CPUs of the budget whatever the mask is
     policy::WaitKind wait = policy::WaitKind::leave;
     int width = 1;  ///< what teams have that nobody chose: the least of default and limit
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -197,6 +198,10 @@ const Budget& process_budget() {
 
 Budget process_start_budget() {
     return budget_with(affinity_at_start);
+}
+
+int process_budget_beyond_mask() {
+    return budget_with(INT_MAX).cpus;
 }
 
 std::string process_cpu_model() {

@@ -21,7 +21,9 @@ const Options& process_options() noexcept;
 const Budget& process_budget();  ///< found on first use
 /// The same by the mask that the process was started with: a program may pin its first thread before it asks,
 /// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
-Budget process_start_budget();  ///< reads files
+Budget process_start_budget();
+/// CPUs by quota and CORUN_CPUS, for a program that has allowed itself more than it was started with.
+int process_budget_beyond_mask();  ///< reads files
 std::uint64_t process_seed() noexcept;
 std::string process_cpu_model();  ///< reads a file
 bool process_frozen() noexcept;   ///< widths are fixed: nothing is tried, and no profile is written

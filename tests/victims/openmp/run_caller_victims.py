@@ -11,7 +11,7 @@ from pathlib import Path
 
 import run_openmp_victims as openmp
 from run_openmp_victims import library
-from run_victims import DONE, run
+from run_victims import DONE, needs_cpus, run
 
 FOUR = {"OMP_NUM_THREADS": "4"}
 MODES = [{"CORUN_MODE": "observe"}, {"CORUN_MODE": "off"}]
@@ -192,6 +192,13 @@ class Surroundings(Case):
         off = {**FOUR, "CORUN_MODE": "off"}
         self.says([victim("strict-gcc")], "told 3\n" + DONE, FOUR, preload=False)
         self.says([victim("strict-gcc")], "told 3\n" + DONE, off)
+
+    @needs_cpus
+    def test_allowed_more_cpus_than_at_start(self) -> None:
+        for kind in ("gcc", "gcX"):
+            self.says([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE)
+            self.same([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE, {})
+        self.says([victim("widens"), library("tail", "gcc")], "told less, team as told\n" + DONE, {"CORUN_CPUS": "1"})
 
     def test_names_of_old(self) -> None:
         self.same([victim("old-names")], "0 0 0, same 1 1\nclosed 0\n" + DONE)
