@@ -111,14 +111,23 @@ OpenMpState state_now() {
 template <typename Action>
 void once(OpenMpThread& thread, Action action) {
     if (thread.busy) return;
-    const Undisturbed quiet;
-    thread.busy = true;
-    try {
-        action();
-    } catch (const std::exception& error) {  // of memory: it stays as it is, and the next call tries again
-        message_fault(error.what());
-    }
-    thread.busy = false;
+    struct Call {
+        OpenMpThread& thread;
+        Action& action;
+    } call{thread, action};
+    undisturbed(
+        [](void* self) {
+            const Call& one = *static_cast<Call*>(self);
+            one.thread.busy = true;
+            try {
+                one.action();
+            } catch (
+                const std::exception& error) {  // of memory: it stays as it is, the next call tries again
+                message_fault(error.what());
+            }
+            one.thread.busy = false;
+        },
+        &call);
 }
 
 void settle(const Runtime& runtime, OpenMpThread& thread) {

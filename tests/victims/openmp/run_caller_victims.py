@@ -200,6 +200,9 @@ class Surroundings(Case):
             self.same([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE, {})
         self.says([victim("widens"), library("tail", "gcc")], "told less, team as told\n" + DONE, {"CORUN_CPUS": "1"})
 
+    def test_cancelled_at_any_moment(self) -> None:
+        self.same([victim("any-moment"), library("tail", "gcc")], "cancelled 400\n" + DONE)
+
     def test_names_of_old(self) -> None:
         self.same([victim("old-names")], "0 0 0, same 1 1\nclosed 0\n" + DONE)
 
