@@ -5,7 +5,6 @@
 #include <array>
 #include <climits>
 #include <cstdio>
-#include <exception>
 
 #include "policy/openmp_cap.h"
 #include "shim/message.h"
@@ -119,12 +118,8 @@ void once(OpenMpThread& thread, Action action) {
         [](void* self) {
             const Call& one = *static_cast<Call*>(self);
             one.thread.busy = true;
-            try {
-                one.action();
-            } catch (
-                const std::exception& error) {  // of memory: it stays as it is, the next call tries again
-                message_fault(error.what());
-            }
+            // Where it fails it stays as it is, and the next call tries again.
+            guarded([](void* again) { static_cast<const Call*>(again)->action(); }, self);
             one.thread.busy = false;
         },
         &call);

@@ -193,7 +193,7 @@ int openmp_environment_number() noexcept {
     return text != nullptr ? policy::outermost_number(text) : 0;
 }
 
-const OpenMpStart& openmp_start() noexcept {
+[[gnu::noinline]] static const OpenMpStart& decide_or_wait() noexcept {
     Decided expected = Decided::no;
     if (decided.compare_exchange_strong(expected, Decided::running, std::memory_order_acq_rel)) {
         try {
@@ -207,6 +207,11 @@ const OpenMpStart& openmp_start() noexcept {
     // Asleep, so that whoever decides has a CPU whatever the priorities are.
     while (decided.load(std::memory_order_acquire) != Decided::yes) usleep(200);
     return start;
+}
+
+// Without a catch, see undisturbed.h: setters come here again and again.
+const OpenMpStart& openmp_start() noexcept {
+    return decided.load(std::memory_order_acquire) == Decided::yes ? start : decide_or_wait();
 }
 
 void openmp_process_started() noexcept {
@@ -224,9 +229,7 @@ void openmp_process_started() noexcept {
     });
 }
 
-void openmp_counts_cpus(const void* caller) noexcept {
-    LoadedObject object{};
-    if (!find_object(caller, object) || object.dynamic == counted.load(std::memory_order_relaxed)) return;
+[[gnu::noinline]] static void counts_cpus(const LoadedObject& object) noexcept {
     if (!is_runtime(object)) return;
     counted.store(object.dynamic, std::memory_order_relaxed);
     if (source_early()) return process_start();
@@ -235,6 +238,13 @@ void openmp_counts_cpus(const void* caller) noexcept {
         if (!openmp_start().wanted) return;
         set_spins();
     });
+}
+
+// Without a catch too: whoever asks for the CPUs comes here each time.
+void openmp_counts_cpus(const void* caller) noexcept {
+    LoadedObject object{};
+    if (find_object(caller, object) && object.dynamic != counted.load(std::memory_order_relaxed))
+        counts_cpus(object);
 }
 
 void openmp_environment_back() noexcept {

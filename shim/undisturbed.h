@@ -52,4 +52,8 @@ class Undisturbed {
 /// unwinder ends a program whose frame says nothing of that place. Neither this nor what calls it has any.
 void undisturbed(void (*action)(void*), void* argument);
 
+/// action(argument); what it throws (for want of memory) is told and goes no further. For those who are built
+/// without exceptions.
+void guarded(void (*action)(void*), void* argument) noexcept;
+
 }  // namespace corun

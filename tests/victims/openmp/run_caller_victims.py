@@ -201,6 +201,7 @@ class Surroundings(Case):
         self.says([victim("widens"), library("tail", "gcc")], "told less, team as told\n" + DONE, {"CORUN_CPUS": "1"})
 
     def test_cancelled_at_any_moment(self) -> None:
+        self.same([victim("any-call-gcc")], "cancelled 500 500\n" + DONE)
         self.same([victim("any-moment"), library("tail", "gcc")], "cancelled 400\n" + DONE)
 
     def test_names_of_old(self) -> None:
