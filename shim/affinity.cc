@@ -36,7 +36,22 @@ CORUN_AFFINITY_HOOKED(X)
     get_affinity_original();
 }
 
+// The very first version of it had no size: programs that were linked with it reach us too, as our names have
+// no versions. What they give there is an address; no mask is of that size.
+using oldest_type = int(pthread_t thread, cpu_set_t* mask);
+constexpr std::size_t kMostBytes = 1U << 20;
+static oldest_type* find_oldest() {
+    const int saved = errno;
+    auto* const found =
+        reinterpret_cast<oldest_type*>(dlvsym(RTLD_NEXT, "pthread_getaffinity_np", "GLIBC_2.3.3"));
+    errno = saved;
+    return found;
+}
+
 int corun_get_affinity(pthread_t thread, std::size_t size, cpu_set_t* mask) {
+    if (size > kMostBytes) [[unlikely]]
+        if (oldest_type* const oldest = find_oldest())
+            return oldest(thread, reinterpret_cast<cpu_set_t*>(size));  // NOLINT(performance-no-int-to-ptr)
     openmp_counts_cpus(__builtin_return_address(0));
     get_affinity_type* const original = get_affinity_original();
     return original != nullptr ? original(thread, size, mask) : ENOSYS;

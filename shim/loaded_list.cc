@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/loaded_list.h"
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +53,11 @@ bool is_mapped(const void* address, std::size_t bytes) {
 constinit std::atomic<bool> looking{false};
 constinit bool forking = false;
 
+// In a child whose parent had threads the lock of the loader's list may be held by one that the child has not
+// got, for ever: then the list is read without it, and only `looking` keeps looks apart.
+constinit bool had_threads = false;
+constinit std::atomic<bool> lock_is_lost{false};
+
 bool enter() {
     for (int i = 0; i < 2000; ++i) {
         if (!looking.exchange(true, std::memory_order_acquire)) return true;
@@ -98,6 +105,65 @@ std::size_t LoadedList::named(const char* name) const {
 
 bool LoadedList::stays(std::size_t index) const {
     return index < initial_ || DynamicSection(objects_[index].object).never_unloaded();
+}
+
+#if __GLIBC_PREREQ(2, 35) && !defined(CORUN_WITHOUT_DL_FIND_OBJECT)
+// The loader's list without its lock. A map is believed if the loader says that it is that of its object.
+static bool each_map(bool (*visit)(const link_map&, const dl_find_object&, void*), void* argument) {
+    dl_find_object found;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
+    if (_dl_find_object == nullptr || _dl_find_object(&lock_is_lost, &found) != 0) return false;
+    const link_map* map = found.dlfo_link_map;
+    while (map->l_prev != nullptr) map = map->l_prev;
+    for (; map != nullptr; map = map->l_next) {
+        if (!is_mapped(map, sizeof *map)) return false;
+        if (_dl_find_object(map->l_ld, &found) != 0 || found.dlfo_link_map != map) continue;
+        // One that was being closed may be gone already.
+        if (!is_mapped(map->l_ld, sizeof *map->l_ld) || !is_mapped(found.dlfo_map_start, sizeof(ElfW(Ehdr))))
+            continue;
+        if (!visit(*map, found, argument)) break;
+    }
+    return true;
+}
+
+static dl_phdr_info info_of(const link_map& map, const dl_find_object& found) {
+    dl_phdr_info info{};
+    info.dlpi_addr = map.l_addr;
+    info.dlpi_name = map.l_name;
+    const auto* const header = static_cast<const ElfW(Ehdr)*>(found.dlfo_map_start);
+    if (map.l_prev == nullptr) {
+        info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+        info.dlpi_phnum = static_cast<ElfW(Half)>(getauxval(AT_PHNUM));
+    } else if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0) {
+        info.dlpi_phdr =
+            reinterpret_cast<const ElfW(Phdr)*>(reinterpret_cast<const char*>(header) + header->e_phoff);
+        info.dlpi_phnum = header->e_phnum;
+    }
+    return info;
+}
+
+static bool each_object_without_lock(int (*visit)(dl_phdr_info*, std::size_t, void*), void* argument) {
+    struct Visit {
+        int (*visit)(dl_phdr_info*, std::size_t, void*);
+        void* argument;
+    } wanted{visit, argument};
+    return each_map(
+        [](const link_map& map, const dl_find_object& found, void* self) {
+            const auto& one = *static_cast<Visit*>(self);
+            dl_phdr_info info = info_of(map, found);
+            return one.visit(&info, sizeof info, one.argument) == 0;
+        },
+        &wanted);
+}
+#else
+static bool each_object_without_lock(int (*)(dl_phdr_info*, std::size_t, void*), void*) {
+    return false;
+}
+#endif
+
+/// As dl_iterate_phdr().
+static void each_object(int (*visit)(dl_phdr_info*, std::size_t, void*), void* argument) {
+    if (!lock_is_lost.load(std::memory_order_relaxed) || !each_object_without_lock(visit, argument))
+        dl_iterate_phdr(visit, argument);
 }
 
 int LoadedList::add(dl_phdr_info* info, std::size_t, void* argument) {
@@ -155,7 +221,7 @@ void LoadedList::find_initial() {
 }
 
 bool LoadedList::get_room() {
-    dl_iterate_phdr(count_all, &room_);
+    each_object(count_all, &room_);
     if (room_ > memory_room) {
         const std::size_t wanted = room_ + room_ / 2 + 16;
         void* const more =
@@ -171,7 +237,7 @@ bool LoadedList::get_room() {
 }
 
 bool LoadedList::make() {
-    dl_iterate_phdr(add, this);
+    each_object(add, this);
     if (count_ == 0) return false;
     find_initial();
     return true;
@@ -297,19 +363,23 @@ int freeze(dl_phdr_info*, std::size_t, void* argument) {
 }
 
 void loaded_list_before_fork() noexcept {
+    had_threads = !__libc_single_threaded;
     const bool entered = enter();
     forking = entered;
 }
 
 void loaded_list_after_fork(bool in_child) noexcept {
+    if (in_child && had_threads) lock_is_lost.store(true, std::memory_order_relaxed);
     if (forking || in_child) looking.store(false, std::memory_order_release);
 }
 
 bool with_loaded_list_of(void (*action)(LoadedList&, void*), void* argument) noexcept {
     LoadedList list;
     Frozen frozen{&list, action, argument, false};
-    const bool entered = enter();
-    dl_iterate_phdr(freeze, &frozen);
+    bool entered = enter();
+    const bool alone = lock_is_lost.load(std::memory_order_relaxed);
+    while (alone && !entered) entered = enter();  // nothing else keeps the others out
+    each_object(freeze, &frozen);
     if (entered) looking.store(false, std::memory_order_release);
     return frozen.made;
 }

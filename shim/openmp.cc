@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/openmp.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdio>
-#include <exception>
 
 #include "policy/openmp_cap.h"
 #include "shim/adaptive_engine.h"
@@ -38,6 +38,12 @@ OpenMpState look_at_options() {
     return state;
 }
 
+// `counted` by the runtime now: the mask may have grown since the start.
+int limit_now(int limit, int counted) {
+    const OpenMpStart& start = openmp_start();
+    return counted > start.affinity ? std::max(limit, std::min(counted, start.processors)) : limit;
+}
+
 policy::NumberSources sources_now(const Runtime& runtime) {
     const OpenMpStart& start = openmp_start();
     return {get_procs_of(runtime)(), start.affinity, start.environment, start.environment};
@@ -65,9 +71,9 @@ int limit_of(const Runtime& runtime, const OpenMpThread& thread) {
 void cap(const Runtime& runtime, OpenMpThread& thread) {
     policy::NumberFacts facts;
     facts.own = get_max_of(runtime)();
-    facts.limit = openmp_start().limit;
     facts.held = (thread.held & runtime.bit) != 0;
     facts.sources = sources_now(runtime);
+    facts.limit = limit_now(openmp_start().limit, facts.sources.processors);
     policy::Cap given = policy::cap_number(facts);
     if (given.reason == policy::CapReason::program) {
         // Only now, for another thread may be changing the environment.
@@ -105,8 +111,16 @@ bool can_be_capped(const Runtime& runtime) {
 #endif
 }
 
-OpenMpState state_now() {
+// Forwarding alone makes no call of the system: the program may have forbidden it to itself.
+OpenMpState state_seen() {
     const OpenMpState state = openmp_state.load(std::memory_order_acquire);
+    if (state != OpenMpState::unseen || source_early() || !process_off()) return state;
+    openmp_state.store(OpenMpState::off, std::memory_order_release);
+    return OpenMpState::off;
+}
+
+OpenMpState state_now() {
+    const OpenMpState state = state_seen();
     return state != OpenMpState::unseen ? state : look_at_options();
 }
 
@@ -114,14 +128,19 @@ OpenMpState state_now() {
 template <typename Action>
 void once(OpenMpThread& thread, Action action) {
     if (thread.busy) return;
-    const Undisturbed quiet;
-    thread.busy = true;
-    try {
-        action();
-    } catch (const std::exception& error) {  // of memory: it stays as it is, and the next call tries again
-        message_fault(error.what());
-    }
-    thread.busy = false;
+    struct Call {
+        OpenMpThread& thread;
+        Action& action;
+    } call{thread, action};
+    undisturbed(
+        [](void* self) {
+            const Call& one = *static_cast<Call*>(self);
+            one.thread.busy = true;
+            // Where it fails it stays as it is, and the next call tries again.
+            guarded([](void* again) { static_cast<const Call*>(again)->action(); }, self);
+            one.thread.busy = false;
+        },
+        &call);
 }
 
 void settle(const Runtime& runtime, OpenMpThread& thread) {
@@ -149,6 +168,10 @@ bool is_capped_here(const Runtime& runtime, const OpenMpThread& thread) {
 void openmp_settle(const Runtime& runtime) {
     OpenMpThread& thread = openmp_thread;
     if (runtime.bit == 0 || is_capped_here(runtime, thread)) return;
+    if (state_seen() == OpenMpState::off) {
+        thread.settled |= runtime.bit;
+        return;
+    }
     // Inside a region the number is the one that was inherited. A thread of a team gets here with every call.
     if (openmp_state.load(std::memory_order_acquire) == OpenMpState::active && get_level_of(runtime)() > 0)
         return;
@@ -179,8 +202,7 @@ void openmp_before_region(const Runtime& runtime, long threads) {
 
 int openmp_own(const Runtime& runtime, int threads) {
     OpenMpThread& thread = openmp_thread;
-    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
-        once(thread, [] { look_at_options(); });
+    if (state_seen() == OpenMpState::unseen) once(thread, [] { look_at_options(); });
     if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return threads;
     policy::SetFacts facts;
     facts.wanted = threads;
@@ -206,8 +228,7 @@ int openmp_own(const Runtime& runtime, int threads) {
 }
 
 int openmp_processors(const Runtime& runtime, int own) {
-    if (openmp_state.load(std::memory_order_acquire) == OpenMpState::unseen)
-        once(openmp_thread, [] { look_at_options(); });
+    if (state_seen() == OpenMpState::unseen) once(openmp_thread, [] { look_at_options(); });
     if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return own;
     const int most = openmp_start().processors;
     return can_be_capped(runtime) && own > most ? most : own;

@@ -189,7 +189,7 @@ int openmp_environment_number() noexcept {
     return text != nullptr ? policy::outermost_number(text) : 0;
 }
 
-const OpenMpStart& openmp_start() noexcept {
+[[gnu::noinline]] static const OpenMpStart& decide_or_wait() noexcept {
     Decided expected = Decided::no;
     if (decided.compare_exchange_strong(expected, Decided::running, std::memory_order_acq_rel)) {
         try {
@@ -205,20 +205,24 @@ const OpenMpStart& openmp_start() noexcept {
     return start;
 }
 
+// Without a catch, see undisturbed.h: setters come here again and again.
+const OpenMpStart& openmp_start() noexcept {
+    return decided.load(std::memory_order_acquire) == Decided::yes ? start : decide_or_wait();
+}
+
 void openmp_process_started() noexcept {
-    if (process_off() || openmp_hooked == nullptr) return;
+    if (openmp_hooked == nullptr) return;
     quietly([] {
         if (!has_runtime()) return;
         has_runtime_at_start.store(true);
-        if (!openmp_start().wanted) return;
+        resolver::look_at_start();
+        if (process_off() || !openmp_start().wanted) return;
         if (start.environment > start.limit) lower_environment();
         set_spins();
     });
 }
 
-void openmp_counts_cpus(const void* caller) noexcept {
-    LoadedObject object{};
-    if (!find_object(caller, object) || object.dynamic == counted.load(std::memory_order_relaxed)) return;
+[[gnu::noinline]] static void counts_cpus(const LoadedObject& object) noexcept {
     if (!is_runtime(object)) return;
     counted.store(object.dynamic, std::memory_order_relaxed);
     if (source_early()) return process_start();
@@ -227,6 +231,13 @@ void openmp_counts_cpus(const void* caller) noexcept {
         if (!openmp_start().wanted) return;
         set_spins();
     });
+}
+
+// Without a catch too: whoever asks for the CPUs comes here each time.
+void openmp_counts_cpus(const void* caller) noexcept {
+    LoadedObject object{};
+    if (find_object(caller, object) && object.dynamic != counted.load(std::memory_order_relaxed))
+        counts_cpus(object);
 }
 
 void openmp_environment_back() noexcept {

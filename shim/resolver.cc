@@ -293,6 +293,20 @@ void look_at(LoadedList& list, std::size_t index, OpenMp function, Seen& seen) {
     keep(object, seen, object_mark(list, index), words.unbound);
 }
 
+// Of those that the program started with: it imports names of ours, and all of them are found in such ones.
+bool is_settled(LoadedList& list, std::size_t index) {
+    const Words words = words_of(list, list[index].object);
+    list.order_for(index);
+    bool any = false;
+    for (std::size_t i = 0; i < kOpenMpFunctions; ++i) {
+        if (!holds(words.imports, static_cast<OpenMp>(i))) continue;
+        const Definition found = list.definition(kSymbols[i]);
+        if (found.address == nullptr || found.index >= list.initial()) return false;
+        any = true;
+    }
+    return any;
+}
+
 // --- which one it is
 // --------------------------------------------------------------------------------------------------
 
@@ -407,6 +421,19 @@ const Runtime& resolver::find(const void* named, const void* caller, OpenMp func
     if (!listed) runtime = last != nullptr ? last : &no_runtime();
     note_reached(runtime);
     return *(last = runtime);
+}
+
+void resolver::look_at_start() {
+    const Undisturbed quiet;
+    with_loaded_list([](LoadedList& list) {
+        for (std::size_t i = 0; i < list.size(); ++i)
+            if (i != list.own() && is_runtime(list[i].object)) runtime_in(list, i);
+        for (std::size_t i = 0; i < list.initial(); ++i)
+            if (i != list.own() && !is_runtime(list[i].object) && is_settled(list, i)) {
+                Seen seen{};
+                look_at(list, i, OpenMp::get_max, seen);
+            }
+    });
 }
 
 bool runtime_reached(const Runtime& runtime) noexcept {

@@ -130,6 +130,10 @@ static_assert(kKnown == 1024);
 /// The slow way, not noexcept as a cancellation may be acted upon at its end. `named`: see runtime_of_body().
 const Runtime& find(const void* named, const void* caller, OpenMp function);
 
+/// Looks at the objects that the program started with, before it may have forbidden itself what that takes
+/// (seccomp), or has forked. Only what can never change is kept.
+void look_at_start();
+
 void after_fork() noexcept;  ///< in the child: the other threads are gone
 
 /// Forgets who has this runtime. While the loader's list is held.

@@ -47,4 +47,13 @@ class Undisturbed {
     int cancel_ = PTHREAD_CANCEL_ENABLE;
 };
 
+/// action(argument) with one of these held. Not inlined: whoever has a catch or a destructor must not be on
+/// the stack while a cancellation may be acted upon, for it may come between any two instructions, and the
+/// unwinder ends a program whose frame says nothing of that place. Neither this nor what calls it has any.
+void undisturbed(void (*action)(void*), void* argument);
+
+/// action(argument); what it throws (for want of memory) is told and goes no further. For those who are built
+/// without exceptions.
+void guarded(void (*action)(void*), void* argument) noexcept;
+
 }  // namespace corun

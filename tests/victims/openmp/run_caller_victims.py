@@ -11,7 +11,7 @@ from pathlib import Path
 
 import run_openmp_victims as openmp
 from run_openmp_victims import library
-from run_victims import DONE, run
+from run_victims import DONE, needs_cpus, run
 
 FOUR = {"OMP_NUM_THREADS": "4"}
 MODES = [{"CORUN_MODE": "observe"}, {"CORUN_MODE": "off"}]
@@ -181,8 +181,35 @@ class Reloaded(Case):
             self.same([victim("callers"), "often", library("tail", kind)], "wrong 0\n" + DONE)
 
 
+class Surroundings(Case):
+    """What a program may have done to itself before it asks."""
+
+    def test_forked_while_the_loaders_list_is_held(self) -> None:
+        for kind in ("gcc", "gcX"):
+            self.same([victim("held-list"), library("tail", kind)], "child: told 4\n" + DONE)
+
+    def test_may_only_write(self) -> None:
+        off = {**FOUR, "CORUN_MODE": "off"}
+        self.says([victim("strict-gcc")], "told 3\n" + DONE, FOUR, preload=False)
+        self.says([victim("strict-gcc")], "told 3\n" + DONE, off)
+
+    @needs_cpus
+    def test_allowed_more_cpus_than_at_start(self) -> None:
+        for kind in ("gcc", "gcX"):
+            self.says([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE)
+            self.same([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE, {})
+        self.says([victim("widens"), library("tail", "gcc")], "told less, team as told\n" + DONE, {"CORUN_CPUS": "1"})
+
+    def test_cancelled_at_any_moment(self) -> None:
+        self.same([victim("any-call-gcc")], "cancelled 500 500\n" + DONE)
+        self.same([victim("any-moment"), library("tail", "gcc")], "cancelled 400\n" + DONE)
+
+    def test_names_of_old(self) -> None:
+        self.same([victim("old-names")], "0 0 0, same 1 1\nclosed 0\n" + DONE)
+
+
 GROUPS = {"tail": Tail, "starter": Starter, "stand-in": StandIn, "without": Without, "disturbed": Disturbed,
-          "reloaded": Reloaded}
+          "reloaded": Reloaded, "surroundings": Surroundings}
 
 
 if __name__ == "__main__":
