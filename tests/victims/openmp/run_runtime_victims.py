@@ -110,9 +110,11 @@ class Runs(Case):
         report = swapped([program("widths"), "slots"], report=True).report
         reached = [one["kind"] for one in report["runtimes"] if one["state"] == "reached"]
         self.assertEqual(reached, ["libomp"])
-        self.assertEqual([(one["lever"], one["option"]) for one in report["irreversible"]],
+        # How threads wait depends on what else the machine does.
+        levers = [lever for lever in report["irreversible"] if lever["lever"] != "OpenMP wait policy"]
+        self.assertEqual([(one["lever"], one["option"]) for one in levers],
                          [("another OpenMP runtime", "CORUN_OPENMP_RUNTIME")])
-        self.assertIn("under every object", report["irreversible"][0]["effect"])
+        self.assertIn("under every object", levers[0]["effect"])
 
     def test_schedule_that_nobody_chose(self) -> None:
         print_it = ["sh", "-c", "echo $OMP_SCHEDULE"]
