@@ -25,18 +25,18 @@ class Undisturbed {
         for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
             sigdelset(&held, fault);
         pthread_sigmask(SIG_BLOCK, &held, &before_);
+        // The type first: a cancellation that is on its way here looks at nothing else (glibc 2.36).
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type_);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_);
     }
     ~Undisturbed() noexcept(false) {
         pthread_sigmask(SIG_SETMASK, &before_, nullptr);
         errno = errno_;
-        int type = PTHREAD_CANCEL_DEFERRED;
-        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
         pthread_setcancelstate(cancel_, nullptr);
-        if (type == PTHREAD_CANCEL_DEFERRED) return;
+        if (type_ == PTHREAD_CANCEL_DEFERRED) return;
         // Here, if one has come: pthread_setcancelstate() would not say that it was a cancellation
         // (glibc 2.36).
-        pthread_setcanceltype(type, nullptr);
+        pthread_setcanceltype(type_, nullptr);
     }
     Undisturbed(const Undisturbed&) = delete;
     Undisturbed& operator=(const Undisturbed&) = delete;
@@ -45,6 +45,7 @@ class Undisturbed {
     sigset_t before_{};
     int errno_;
     int cancel_ = PTHREAD_CANCEL_ENABLE;
+    int type_ = PTHREAD_CANCEL_DEFERRED;
 };
 
 /// action(argument) with one of these held. Not inlined: whoever has a catch or a destructor must not be on
