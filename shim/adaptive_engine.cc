@@ -115,7 +115,8 @@ double in_seconds(std::uint64_t ticks) {
     return static_cast<double>(ticks) / adaptive_rate.load(std::memory_order_relaxed);
 }
 
-std::string file_name(const LoadedObject& object) {
+// The program by its own name: an entry of CORUN_REGIONS may give it.
+std::string listed_name(const LoadedObject& object) {
     std::string path = object.name != nullptr ? object.name : "";
     if (path.empty()) {
         char own[4096];
@@ -148,7 +149,7 @@ KnownRuntime& runtime_known(Engine& all, const Runtime& runtime, std::uint64_t n
 KnownObject& object_known(Engine& all, const LoadedObject& object, std::size_t runtime) {
     for (KnownObject& one : all.objects)
         if (one.object.dynamic == object.dynamic && one.runtime == runtime) return one;
-    const std::string name = file_name(object);
+    const std::string name = listed_name(object);
     const auto id = all.book.add_object(name, all.runtimes.at(runtime).id, object_facts(object));
     all.objects.push_back({object, runtime, id, name});
     return all.objects.back();
@@ -186,7 +187,7 @@ KnownRegion* region_known(Engine& all, AdaptiveRegion& region, const Runtime& ru
     known.region = &region;
     known.body = body;
     known.runtime = runtime.index;
-    known.id = all.book.add_region(file_name(object), in.id, listed);
+    known.id = all.book.add_region(listed_name(object), in.id, listed);
     known.tuned = of.tuner->add(region.own.load(std::memory_order_relaxed));
     of.regions.push_back(all.regions.size());
     all.numbers[&region] = all.regions.size();

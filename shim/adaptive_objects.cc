@@ -11,16 +11,9 @@ namespace {
 
 constinit std::atomic<const ElfW(Dyn)*> last_at_start{nullptr};
 
-const ElfW(Dyn) * dynamic_of(const dl_phdr_info& info) {
-    for (int i = 0; i < info.dlpi_phnum; ++i)
-        if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
-            return reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
-    return nullptr;
-}
-
 // The list is in the order of loading.
 int note_last(dl_phdr_info* info, std::size_t, void*) {
-    if (const ElfW(Dyn)* const dynamic = dynamic_of(*info)) last_at_start.store(dynamic);
+    if (const ElfW(Dyn)* const dynamic = object_of(*info).dynamic) last_at_start.store(dynamic);
     return 0;
 }
 
@@ -31,7 +24,7 @@ struct Segments {
 
 int look_for_data(dl_phdr_info* info, std::size_t, void* argument) {
     auto& wanted = *static_cast<Segments*>(argument);
-    if (dynamic_of(*info) != wanted.dynamic) return 0;
+    if (object_of(*info).dynamic != wanted.dynamic) return 0;
     for (int i = 0; i < info->dlpi_phnum; ++i)
         if (info->dlpi_phdr[i].p_type == PT_TLS && info->dlpi_phdr[i].p_memsz > 0)
             wanted.thread_local_data = true;
@@ -46,7 +39,7 @@ struct Order {
 // Goes on until the last one that was there at the start.
 int look_for_early(dl_phdr_info* info, std::size_t, void* argument) {
     auto& order = *static_cast<Order*>(argument);
-    const ElfW(Dyn)* const dynamic = dynamic_of(*info);
+    const ElfW(Dyn)* const dynamic = object_of(*info).dynamic;
     order.found = order.found || dynamic == order.wanted;
     return order.found || dynamic == last_at_start.load(std::memory_order_relaxed) ? 1 : 0;
 }

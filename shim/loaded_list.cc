@@ -169,18 +169,10 @@ static void each_object(int (*visit)(dl_phdr_info*, std::size_t, void*), void* a
 int LoadedList::add(dl_phdr_info* info, std::size_t, void* argument) {
     auto& list = *static_cast<LoadedList*>(argument);
     ListedObject one{};
-    one.object = {nullptr, info->dlpi_addr, UINTPTR_MAX, 0, info->dlpi_name};
+    one.object = object_of(*info);
     one.segments = info->dlpi_phdr;
     one.segment_count = info->dlpi_phnum;
     one.tls = info->dlpi_tls_data;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-        const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
-        if (segment.p_type == PT_DYNAMIC) one.object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
-        if (segment.p_type != PT_LOAD) continue;
-        one.object.start = std::min(one.object.start, begin);
-        one.object.end = std::max(one.object.end, begin + segment.p_memsz);
-    }
     if (one.object.dynamic == nullptr || list.count_ == list.room_) return 0;
     one.soname = hash_of(DynamicSection(one.object).soname());
     one.file = hash_of(last_part(one.object.name));

@@ -29,15 +29,7 @@ int count_only(dl_phdr_info* info, std::size_t, void* argument) {
 int look_into(dl_phdr_info* info, std::size_t, void* argument) {
     auto& search = *static_cast<Search*>(argument);
     note_counters(*info, search.counters);
-    LoadedObject object{nullptr, info->dlpi_addr, UINTPTR_MAX, 0, info->dlpi_name};
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-        const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
-        if (segment.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
-        if (segment.p_type != PT_LOAD) continue;
-        object.start = std::min(object.start, begin);
-        object.end = std::max(object.end, begin + segment.p_memsz);
-    }
+    const LoadedObject object = object_of(*info);
     if (object.dynamic == nullptr || !object.holds(reinterpret_cast<void*>(search.address))) return 0;
     *search.object = object;
     search.found = true;
@@ -73,6 +65,25 @@ LoadCounters load_counters() noexcept {
     LoadCounters counters;
     dl_iterate_phdr(count_only, &counters);
     return counters;
+}
+
+LoadedObject object_of(const dl_phdr_info& info) noexcept {
+    LoadedObject object{nullptr, info.dlpi_addr, UINTPTR_MAX, 0, info.dlpi_name};
+    for (int i = 0; i < info.dlpi_phnum; ++i) {
+        const ElfW(Phdr)& segment = info.dlpi_phdr[i];
+        const std::uintptr_t begin = info.dlpi_addr + segment.p_vaddr;
+        if (segment.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
+        if (segment.p_type != PT_LOAD) continue;
+        object.start = std::min(object.start, begin);
+        object.end = std::max(object.end, begin + segment.p_memsz);
+    }
+    return object;
+}
+
+const char* file_name(const LoadedObject& object) noexcept {
+    if (object.name == nullptr || object.name[0] == '\0') return "the program";
+    const char* const slash = std::strrchr(object.name, '/');
+    return slash != nullptr ? slash + 1 : object.name;
 }
 
 bool is_our_own(const LoadedObject& object) noexcept {

@@ -37,6 +37,13 @@ LoadCounters load_counters() noexcept;
 
 bool is_our_own(const LoadedObject& object) noexcept;
 
+/// As dl_iterate_phdr() shows it, `end` one past its last byte in memory; `dynamic` is null where it has
+/// none.
+LoadedObject object_of(const dl_phdr_info& info) noexcept;
+
+/// Its path without folders, for a message; "the program" for that. Lasts as long as the object's name.
+const char* file_name(const LoadedObject& object) noexcept;
+
 /// For loaders without _dl_find_object (glibc before 2.35): goes through the list of objects unless the
 /// thread's last answers still hold. Signals wait meanwhile, for some hundred nanoseconds.
 bool find_object_by_list(const void* address, LoadedObject& object) noexcept;

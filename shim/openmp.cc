@@ -49,16 +49,10 @@ policy::NumberSources sources_now(const Runtime& runtime) {
     return {get_procs_of(runtime)(), start.affinity, start.environment, start.environment};
 }
 
-const char* file_name(const Runtime& runtime) {
-    const char* const path = runtime.object.name;
-    const char* const slash = path != nullptr ? std::strrchr(path, '/') : nullptr;
-    return slash != nullptr ? slash + 1 : path != nullptr && path[0] != '\0' ? path : "the program";
-}
-
 void tell(const Runtime& runtime, int own, const policy::Cap& given) {
     char effect[200];
-    std::snprintf(effect, sizeof effect, "%s %d -> %d threads (%s)", file_name(runtime), own, given.threads,
-                  policy::reason_name(given.reason));
+    std::snprintf(effect, sizeof effect, "%s %d -> %d threads (%s)", file_name(runtime.object), own,
+                  given.threads, policy::reason_name(given.reason));
     const bool held = given.reason == policy::CapReason::held;
     lever_in_force(held ? "OpenMP in a forked child" : "OpenMP cap", effect,
                    held ? "CORUN_FOLLOW" : "CORUN_OPENMP");

@@ -30,7 +30,7 @@ struct OpenMpThread {
 };
 extern constinit thread_local OpenMpThread openmp_thread __attribute__((tls_model("initial-exec")));
 
-/// Whether the hooks are in this library: they are unfinished. Null where they are not.
+/// Whether the hooks are in this library. Null where they are not.
 [[gnu::weak]] bool openmp_hooked() noexcept;
 /// The same of what CORUN_OPENMP=adaptive has to see of each region. Not in every library, as programs ask
 /// for a thread's number often, and every hook costs.

@@ -38,10 +38,6 @@ std::string path_of(const LoadedObject& object) {
     return object.name != nullptr ? object.name : "";
 }
 
-std::string last_part(const std::string& path) {
-    return path.empty() ? "the program" : path.substr(path.rfind('/') + 1);
-}
-
 const char* kind_name(RuntimeKind kind) {
     return kind == RuntimeKind::libomp ? "libomp" : kind == RuntimeKind::gomp ? "libgomp" : "none";
 }
@@ -60,7 +56,7 @@ std::string place_of(const LoadedObject& object, const void* address, std::strin
     char text[40];
     std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
     name = function_name(path_of(object), offset);
-    return last_part(path_of(object)) + text;
+    return std::string(file_name(object)) + text;
 }
 
 // The outlined function, as it lies there now: of an object that was unloaded since only the address is
@@ -91,8 +87,7 @@ json region_report(const RegionRecord& record, const Sums& sums) {
     json region;
     add_place(region, record);
     const std::uint32_t runtime = record.runtime.load(std::memory_order_relaxed);
-    region["runtime"] =
-        runtime < runtime_count() ? json(last_part(path_of(runtime_at(runtime).object))) : json();
+    region["runtime"] = runtime < runtime_count() ? json(file_name(runtime_at(runtime).object)) : json();
     region["calls"] = sums.calls;
     region["class"] = classes_of(record.classes.load(std::memory_order_relaxed));
     region["narrowest"] = record.narrowest.load(std::memory_order_relaxed);
@@ -108,17 +103,12 @@ json region_report(const RegionRecord& record, const Sums& sums) {
 // Runtimes that are loaded and that nobody came to through us.
 int note_unreached(dl_phdr_info* info, std::size_t, void* argument) {
     auto& runtimes = *static_cast<json*>(argument);
-    LoadedObject object{};
-    for (int i = 0; i < info->dlpi_phnum; ++i)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    object.base = info->dlpi_addr;
-    object.name = info->dlpi_name;
+    const LoadedObject object = object_of(*info);
     if (object.dynamic == nullptr || is_our_own(object) || !is_runtime(object)) return 0;
     for (std::size_t i = 0; i < runtime_count(); ++i)
         if (runtime_at(i).object.dynamic == object.dynamic && runtime_reached(runtime_at(i))) return 0;
     const bool libomp = DynamicSection(object).symbol("__kmpc_fork_call") != nullptr;
-    runtimes.push_back({{"name", last_part(path_of(object))},
+    runtimes.push_back({{"name", file_name(object)},
                         {"path", path_of(object)},
                         {"kind", kind_name(libomp ? RuntimeKind::libomp : RuntimeKind::gomp)},
                         {"state", "loaded, out of reach: no call came through corun"}});
@@ -136,7 +126,7 @@ void openmp_report(json& report) {
     for (std::size_t i = 0; i < runtime_count(); ++i) {
         const Runtime& runtime = runtime_at(i);
         if (!runtime_reached(runtime)) continue;
-        runtimes.push_back({{"name", last_part(path_of(runtime.object))},
+        runtimes.push_back({{"name", file_name(runtime.object)},
                             {"path", path_of(runtime.object)},
                             {"kind", kind_name(runtime.kind)},
                             {"state", "reached"}});

@@ -32,12 +32,6 @@ struct Bound {
     const char* own = nullptr;        ///< a name that it has itself, and that was given the preloaded one
 };
 
-const char* file_name(const LoadedObject& object) {
-    if (object.name == nullptr || object.name[0] == '\0') return "the program";
-    const char* const slash = std::strrchr(object.name, '/');
-    return slash != nullptr ? slash + 1 : object.name;
-}
-
 bool is_named_file(const LoadedObject& object, const char* path) {
     struct stat one {};
     struct stat other {};
@@ -126,14 +120,6 @@ void look_and_tell(const LoadedObject& object) {
 
 // --- all objects
 // ---------------------------------------------------------------------------------------------------------
-
-LoadedObject object_of(const dl_phdr_info& info) {
-    LoadedObject object{nullptr, info.dlpi_addr, 0, 0, info.dlpi_name};
-    for (int i = 0; i < info.dlpi_phnum; ++i)
-        if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
-            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
-    return object;
-}
 
 struct Search {
     const char* path;

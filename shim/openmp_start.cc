@@ -139,12 +139,7 @@ void lower_environment() {
 }
 
 bool is_loaded_runtime(dl_phdr_info* info) {
-    LoadedObject object{};
-    for (int i = 0; i < info->dlpi_phnum; ++i)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    object.base = info->dlpi_addr;
-    object.name = info->dlpi_name;
+    const LoadedObject object = object_of(*info);
     return object.dynamic != nullptr && !is_our_own(object) && is_runtime(object);
 }
 

@@ -9,10 +9,6 @@ what is fast on the machine.
 """
 
 import ctypes.util
-import os
-import sys
-import unittest
-from pathlib import Path
 
 import run_openmp_victims as openmp
 from run_openmp_victims import Case, base, compilers, library, program
@@ -231,17 +227,6 @@ GROUPS = {
 }
 
 
-def main() -> None:
-    """Runs the groups named, or all."""
-    if len(sys.argv) < 3 or set(sys.argv[3:]) - set(GROUPS):
-        sys.exit(f"{__doc__}\ngroups: {' '.join(GROUPS)}")
-    base.LIBRARY, openmp.FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    for name in [name for name in os.environ if name.split("_")[0] in ("OMP", "GOMP", "KMP")]:
-        del os.environ[name]
-    loader = unittest.defaultTestLoader
-    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in sys.argv[3:] or GROUPS)
-    sys.exit(not unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful())
-
-
 if __name__ == "__main__":
-    main()
+    openmp.GROUPS = GROUPS
+    openmp.main()

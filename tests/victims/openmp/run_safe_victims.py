@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import tempfile
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -322,17 +321,6 @@ class Profile(Case):
 GROUPS = {"safe-own": SafeOwn, "environment": Environment, "wait": Wait, "profile": Profile}
 
 
-def main() -> None:
-    """Runs the groups named, or all."""
-    if len(sys.argv) < 3 or set(sys.argv[3:]) - set(GROUPS):
-        sys.exit(f"{__doc__}\ngroups: {' '.join(GROUPS)}")
-    base.LIBRARY, openmp.FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    for name in [name for name in os.environ if name.split("_")[0] in ("OMP", "GOMP", "KMP")]:
-        del os.environ[name]
-    loader = unittest.defaultTestLoader
-    suite = unittest.TestSuite(loader.loadTestsFromTestCase(GROUPS[name]) for name in sys.argv[3:] or GROUPS)
-    sys.exit(not unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful())
-
-
 if __name__ == "__main__":
-    main()
+    openmp.GROUPS = GROUPS
+    openmp.main()
