@@ -11,6 +11,7 @@ namespace corun::policy {
 
 struct WaitFacts {
     int threads = 1;      ///< that the program's teams will have
+    int wanted = 1;       ///< the same without corun
     int affinity = 1;     ///< CPUs that it may run on
     int machine = 1;      ///< CPUs of the machine, for the two counts below
     double quota = 0.0;   ///< CPUs by cgroup quota; 0: none
@@ -41,6 +42,12 @@ struct WaitChoice {
 /// costs up to 18 % (151 by default; 167, 179, 182), so it is left alone.
 inline constexpr int kBoundedSpins = 1000;
 inline constexpr int kBriefSpins = 300;
+
+/// Where more threads than CPUs were asked for gcc's runtime itself spins for no more than some 100 turns, so
+/// that neighbours never hurt it much. A cap takes that away: with two threads on two CPUs it spins for
+/// milliseconds, and GROMACS beside two other tasks took 6.5 and 14.7 s where it takes 0.9 s alone, 1.9 s
+/// when it spins for 1,000 turns. How many neighbours there will be is not known at the start, so whoever was
+/// capped below more threads than CPUs spins for a bounded time.
 
 /// Part of a CPU that others must want beyond what is free: less is the machine's own housekeeping.
 inline constexpr double kWaitDeadband = 0.75;

@@ -19,6 +19,7 @@
 #include "shim/process.h"
 #include "shim/start_profile.h"
 #include "shim/undisturbed.h"
+#include "shim/weak_references.h"
 
 namespace corun {
 
@@ -67,9 +68,11 @@ void read_waiting(policy::WaitFacts& facts) {
     facts.waited = 1e-9 * waited;
 }
 
-void decide_wait() {
+// `wanted` threads without corun; 0: nothing is capped.
+void decide_wait(int wanted) {
     policy::WaitFacts facts;
     facts.threads = std::min(start.width, start.affinity);
+    facts.wanted = wanted;
     facts.affinity = start.affinity;
     facts.machine = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
     facts.quota = start.quota;
@@ -115,13 +118,13 @@ void decide() {
     if (options.is(OptionId::mode, "observe")) return;
     // Whoever reads the number must find the one that its teams will have.
     const bool stays = start.environment > 0 && (!has_runtime_at_start.load() || is_said_twice(own));
-    if (own > budget.cpus && stays && has_runtime_at_start.load()) return decide_wait();
+    if (own > budget.cpus && stays && has_runtime_at_start.load()) return decide_wait(0);
     // CPUs that the program adds to its mask are its own.
     start.processors = budget.allowed;
     const int most = std::min(own, budget.cpus);
     start.width = stays ? most : start_profile_width(most, budget.cpus);
     start.limit = start.width < most ? start.width : budget.cpus;
-    decide_wait();
+    decide_wait(own);
 }
 
 void lower_environment() {
@@ -208,6 +211,7 @@ const OpenMpStart& openmp_start() noexcept {
 void openmp_process_started() noexcept {
     if (openmp_hooked == nullptr) return;
     quietly([] {
+        empty_weak_references();
         if (!has_runtime()) return;
         has_runtime_at_start.store(true);
         resolver::look_at_start();

@@ -168,7 +168,7 @@ void process_start() noexcept {
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
     if (openmp_hooked == nullptr && openmp_wanted && !options.is(OptionId::openmp, "off"))
-        warn("this library has no OpenMP hooks: use `corun run`, which preloads libcorun-openmp.so then");
+        warn("this build has no OpenMP hooks: they need glibc 2.35 or later");
     else if (adaptive_hooked == nullptr && options.is(OptionId::openmp, "adaptive"))
         warn("CORUN_OPENMP=adaptive needs libcorun-adaptive.so: use `corun run`, which preloads that then");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),

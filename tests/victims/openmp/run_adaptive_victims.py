@@ -182,6 +182,16 @@ class Settings(AdaptiveCase):
             self.assertEqual(outcome.report["regions"][0]["resized"], 0)
 
 
+class Ceiling(AdaptiveCase):
+    """No more threads than the runtime would have at that very call."""
+
+    @needs_cpus
+    def test_lowered_unseen(self) -> None:
+        for regions in self.regions("lowered-unseen").values():
+            self.assertEqual(regions[0]["kind"], "resizable", regions)
+            self.assertGreater(regions[0]["resized"], 50)
+
+
 class Jumps(AdaptiveCase):
     """Exceptions, longjmp and pthread_exit out of regions with a body of ours."""
 
@@ -223,7 +233,7 @@ class Told(AdaptiveCase):
 
 GROUPS = {
     "resized": Resized, "asks": Asks, "threadprivate": Threadprivate, "named": Named, "nested": Nested,
-    "planned": Planned, "loopless": Loopless, "settings": Settings, "jumps": Jumps, "opened": Opened, "told": Told,
+    "planned": Planned, "ceiling": Ceiling, "loopless": Loopless, "settings": Settings, "jumps": Jumps, "opened": Opened, "told": Told,
 }
 
 

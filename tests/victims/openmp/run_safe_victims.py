@@ -49,6 +49,14 @@ class SafeOwn(Case):
         self.says(victim("asks-again", "five"), "told 1, set 5, told 1, blocks left out 0\n", {**WIDE, **ONE})
         self.each(["asks-again", "4"], "told 1, set 4, told 4, blocks left out 0\n", {**WIDE, **ONE})
 
+    def test_as_if_the_user_had_set_the_budget(self) -> None:
+        for behaviour in (["asks-and-cuts", "five"], ["asks-and-cuts", "4"], ["asks-again", "4"], ["names-all"], ["names-before", "four"], ["reads"],
+                          ["scopes"], ["serialized"], ["steps"], ["new-threads"], ["passes-on"], ["tiny"]):
+            for compiler in compilers():
+                command = victim(*behaviour, compiler=compiler)
+                plain = run(command, {"OMP_NUM_THREADS": "1"}, preload=False)
+                self.says(command, plain.out, {**WIDE, **ONE})
+
     def test_new_threads(self) -> None:
         out = "asks first: told {0}, team {0}\nopens first: team {0}, told {0}\nnames first: named 3, team {0}, told {0}\n"
         self.each(["new-threads"], out.format(5), WIDE, preload=False)
