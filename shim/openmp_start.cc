@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/openmp_start.h"
 
-#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "policy/openmp_cap.h"
 #include "policy/wait_policy.h"
+#include "shim/environment.h"
 #include "shim/message.h"
 #include "shim/openmp.h"
 #include "shim/process.h"
@@ -154,17 +154,17 @@ bool has_runtime() {
                nullptr) != 0;
 }
 
-// A program with threads may be reading its environment on one of them.
 void set_spins() {
-    if (start.wait == policy::WaitKind::leave || spins_set.load() || is_set(kSpinCount) ||
-        !__libc_single_threaded)
-        return;
-    const std::string spins = std::to_string(start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
-                                             : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
-                                                                                     : 0);
-    if (setenv(kSpinCount, spins.c_str(), 0) != 0) return;
-    spins_set.store(true);
-    openmp_tell_wait();
+    static constinit char entry[40];
+    if (start.wait == policy::WaitKind::leave || is_set(kSpinCount) || spins_set.exchange(true)) return;
+    const int spins = start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
+                      : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
+                                                              : 0;
+    std::snprintf(entry, sizeof entry, "%s=%d", kSpinCount, spins);
+    if (environment_lend(entry))
+        openmp_tell_wait();
+    else
+        spins_set.store(false);
 }
 
 template <typename Action>
@@ -240,8 +240,7 @@ void openmp_counts_cpus(const void* caller) noexcept {
 }
 
 void openmp_environment_back() noexcept {
-    if (!spins_set.load(std::memory_order_relaxed) || !__libc_single_threaded) return;
-    if (spins_set.exchange(false)) unsetenv(kSpinCount);
+    if (spins_set.load(std::memory_order_relaxed) && spins_set.exchange(false)) environment_take_back();
 }
 
 void openmp_tell_wait() noexcept {
