@@ -9,7 +9,7 @@
 namespace corun {
 using RegionBody = void(void* data);
 using Unsigned = unsigned long long;
-}
+}  // namespace corun
 
 // X(id, symbol, result, parameters)
 // clang-format off
