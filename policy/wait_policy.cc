@@ -26,8 +26,7 @@ WaitChoice choose_wait(const WaitFacts& facts) {
         return {WaitKind::bounded, "a quota of " + number(facts.quota) + " CPUs is used up by spinning too"};
     const WaitChoice otherwise =
         facts.wanted > facts.affinity
-            ? choice(WaitKind::bounded,
-                     "more threads than CPUs were asked for, and would have spun as briefly")
+            ? choice(WaitKind::limited, "more threads than CPUs were asked for, and would have spun briefly")
             : choice(WaitKind::leave, "there are CPUs enough");
     // One moment may be odd and the last minute over: both must say so. Of tasks that may run anywhere the
     // program's CPUs get their part.

@@ -83,9 +83,10 @@ void decide_wait(int wanted) {
     const policy::WaitChoice choice = policy::choose_wait(facts);
     if (choice.kind == policy::WaitKind::leave) return;
     start.wait = choice.kind;
-    const char* const name = choice.kind == policy::WaitKind::passive ? "no spin"
-                             : choice.kind == policy::WaitKind::brief ? "brief spin"
-                                                                      : "bounded spin";
+    const char* const name = choice.kind == policy::WaitKind::passive   ? "no spin"
+                             : choice.kind == policy::WaitKind::brief   ? "brief spin"
+                             : choice.kind == policy::WaitKind::bounded ? "bounded spin"
+                                                                        : "limited spin";
     std::snprintf(wait_effect, sizeof wait_effect, "%s: %s", name, choice.why.c_str());
 }
 
@@ -157,9 +158,10 @@ bool has_runtime() {
 void set_spins() {
     static constinit char entry[40];
     if (start.wait == policy::WaitKind::leave || is_set(kSpinCount) || spins_set.exchange(true)) return;
-    const int spins = start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
-                      : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
-                                                              : 0;
+    const int spins = start.wait == policy::WaitKind::limited   ? policy::kLimitedSpins
+                      : start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
+                      : start.wait == policy::WaitKind::brief   ? policy::kBriefSpins
+                                                                : 0;
     std::snprintf(entry, sizeof entry, "%s=%d", kSpinCount, spins);
     if (environment_lend(entry))
         openmp_tell_wait();

@@ -78,10 +78,10 @@ TEST(WaitPolicy, AMomentOrAPastMinuteAloneIsNoNeighbour) {
 TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
     WaitFacts facts = alone();
     facts.wanted = 5;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.runnable = facts.load = 9.0;
     facts.waited = 0.0005;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.waited = 0.004;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
     facts.wanted = 4;
