@@ -18,10 +18,10 @@ namespace corun {
 void process_start() noexcept;
 
 const Options& process_options() noexcept;
-const Budget& process_budget();  ///< found on first use
+Budget process_budget();  ///< as it is now
 /// The same by the mask that the process was started with: a program may pin its first thread before it asks,
 /// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
-Budget process_start_budget();  ///< reads files
+Budget process_start_budget();
 std::uint64_t process_seed() noexcept;
 std::string process_cpu_model();  ///< reads a file
 bool process_frozen() noexcept;   ///< widths are fixed: nothing is tried, and no profile is written

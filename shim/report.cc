@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "shim/budget_watch.h"
 #include "shim/clock.h"
 #include "shim/message.h"
 #include "shim/openmp_report.h"
@@ -62,6 +63,30 @@ std::string utc(std::time_t now) {
     return text;
 }
 
+json budget_report() {
+    const Budget budget = process_budget();
+    json out = {{"cpus", budget.cpus},
+                {"affinity", budget.affinity},
+                {"quota", budget.quota > 0 ? json(budget.quota) : json()},
+                {"share", budget.share > 0 ? json(budget.share) : json()},
+                {"option", budget.option > 0 ? json(budget.option) : json()},
+                {"limit", limit_name(budget.limit)}};
+    BudgetChange changes[kBudgetChanges];
+    out["changes"] = json::array();
+    for (std::size_t i = 0, count = budget_changes(changes); i < count; ++i)
+        out["changes"].push_back({{"seconds", changes[i].seconds},
+                                  {"cpus", changes[i].cpus},
+                                  {"limit", limit_name(changes[i].limit)}});
+    const Pressure pressure = pressure_now();
+    out["throttled"] = nullptr;
+    if (pressure.throttling.periods > 0)
+        out["throttled"] = {{"periods", pressure.throttling.periods},
+                            {"throttled", pressure.throttling.throttled},
+                            {"seconds", pressure.throttling.seconds}};
+    out["steal_share"] = pressure.steal_share;
+    return out;
+}
+
 void add_process(json& report, const DriverFigures& figures) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -76,11 +101,7 @@ void add_process(json& report, const DriverFigures& figures) {
     report["tuned_seconds"] = figures.seconds;
     report["cpu_seconds"] = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     report["max_rss_bytes"] = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-    const Budget& budget = process_budget();
-    report["budget"] = {{"cpus", budget.cpus},
-                        {"affinity", budget.affinity},
-                        {"quota", budget.quota > 0 ? json(budget.quota) : json()},
-                        {"option", budget.option > 0 ? json(budget.option) : json()}};
+    report["budget"] = budget_report();
     report["irreversible"] = json::array();
     for (const LeverStory& lever : process_levers())
         report["irreversible"].push_back(
