@@ -105,10 +105,10 @@ void in_child() {
     report_wanted.store(false, std::memory_order_relaxed);
 }
 
-model::Identity identity() {
+model::Identity identity(int budget) {
     model::Identity identity;
     identity.cpu_model = process_cpu_model();
-    identity.budget = process_budget().cpus;
+    identity.budget = budget;
     const std::lock_guard<std::mutex> hold(stories().mutex);
     identity.build_ids = stories().runtimes;
     std::sort(identity.build_ids.begin(), identity.build_ids.end());
@@ -121,7 +121,8 @@ void write_profile(const policy::Controller& controller) {
         !options.is(OptionId::mode, "tune"))
         return;
     if (controller.op_count() == 0) return;
-    if (const auto error = model::save_profile(path, controller.export_profile(identity())))
+    if (const auto error =
+            model::save_profile(path, controller.export_profile(identity(controller.budget()))))
         message(Level::warning, error->c_str());
 }
 
@@ -240,9 +241,13 @@ void process_passive_op() {
     }
 }
 
-std::unique_ptr<policy::Controller> process_make_controller() {
+bool process_follows_budget() noexcept {
+    return !process_frozen() && !options.is(OptionId::mode, "observe");
+}
+
+std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile) {
     policy::ControllerSettings settings;
-    settings.budget = process_budget().cpus;
+    settings.budget = budget;
     settings.observe = options.is(OptionId::mode, "observe");
     settings.replay = process_frozen();
     settings.policy = std::string(options[OptionId::policy]);
@@ -251,10 +256,11 @@ std::unique_ptr<policy::Controller> process_make_controller() {
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
     settings.explorer.max_width = settings.budget;
     settings.explorer.step = static_cast<int>(options.integer(OptionId::step));
-    auto controller = std::make_unique<policy::Controller>(settings, 0.0);
+    auto controller = std::make_unique<policy::Controller>(settings, now);
     const std::string path(options[OptionId::profile]);
+    if (!profile) return controller;
     if (!path.empty()) {
-        model::LoadResult loaded = model::load_profile(path, identity());
+        model::LoadResult loaded = model::load_profile(path, identity(budget));
         if (!loaded.message.empty()) message(Level::warning, loaded.message.c_str());
         profile_refused.store(loaded.status == model::LoadStatus::unreadable ||
                                   loaded.status == model::LoadStatus::newer_version,
@@ -273,8 +279,6 @@ std::unique_ptr<policy::Controller> process_make_controller() {
 bool source_activate(Source source, const SourceTable& table) noexcept {
     if (process_off()) return false;
     globals.sources[static_cast<std::size_t>(source)] = table;
-    globals.budget = static_cast<std::uint16_t>(std::min(process_budget().cpus, 65535));
-    globals.widest = std::max<std::uint16_t>(globals.budget, 8);
     const bool started = driver_start();
     if (started) {
         pressure_start();

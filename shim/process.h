@@ -28,8 +28,10 @@ bool process_frozen() noexcept;   ///< widths are fixed: nothing is tried, and n
 bool process_off() noexcept;  ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
 void process_passive_op();    ///< an op while the hooks are inactive: looks for `corun ctl PID on`
 
-/// The controller with settings from options and budget; with what the profile holds.
-std::unique_ptr<policy::Controller> process_make_controller();
+/// A controller with settings from options, for `budget` CPUs; with what the profile holds if wanted.
+/// @param now seconds
+std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile = true);
+bool process_follows_budget() noexcept;  ///< widths change with it
 
 /// What became of each source and what irreversible levers are in force, for the report.
 struct SourceStory {

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import run_victims as victims
-from run_victims import CPUS, DONE, needs_cpus, program, run
+from run_victims import CPUS, DONE, UNLIMITED, needs_cpus, program, run
 
 ONLINE = (Path("/sys/devices/system/cpu/online")).read_text()
 POSSIBLE = (Path("/sys/devices/system/cpu/possible")).read_text()
@@ -38,6 +38,11 @@ class Case(victims.Case):
         (self.root / "cpu" / "cpu.cfs_quota_us").write_text(f"{int(cpus * 100000)}\n")
         (self.root / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
         (self.root / "cpu.max").write_text(f"{int(cpus * 100000)} 100000\n")
+
+    @staticmethod
+    def member(controller: str) -> bool:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        return any(controller in line.split(":")[1].split(",") for line in lines)
 
     def limited(self, **more: str) -> dict[str, str]:
         return {"CORUN_CGROUP_ROOT": str(self.root), **more}
@@ -159,12 +164,36 @@ class Uses(Case):
             self.assertEqual(outcome.out, f"told of 1, then of 2\n{DONE}")
             return
 
-    def member(self, controller: str) -> bool:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        return any(controller in line.split(":")[1].split(",") for line in lines)
+
+class Budget(Case):
+    """Ops follow a quota that changes while they run."""
+
+    def told(self, *quotas: str, **settings: str) -> tuple[str, dict]:
+        if not self.member("cpu"):
+            self.skipTest("no cgroup of version 1 has a CPU controller here")
+        (self.root / "cpu.max").unlink()
+        self.quota(CPUS)
+        command = [program("budget"), str(self.root / "cpu" / "cpu.cfs_quota_us"), *quotas]
+        outcome = run(command, self.limited(CORUN_POLICY="pass-through", **settings), report=True)
+        self.assertEqual((outcome.code, outcome.err), (0, ""), outcome.out)
+        return outcome.out, outcome.report["budget"]
+
+    @needs_cpus
+    def test_down_and_up(self) -> None:
+        out, budget = self.told("1", "0.5", str(CPUS), "1")
+        self.assertEqual(out, f"at first {UNLIMITED}\n1 CPUs: 1\n0.5 CPUs: -1\n{CPUS} CPUs: {UNLIMITED}\n1 CPUs: 1\n{DONE}")
+        self.assertEqual([change["cpus"] for change in budget["changes"]], [CPUS, 1, CPUS, 1])
+        self.assertEqual({change["limit"] for change in budget["changes"][1:]} - {"affinity"}, {"quota"})
+        self.assertEqual((budget["cpus"], budget["quota"]), (1, 1.0))
+
+    @needs_cpus
+    def test_what_does_not_follow(self) -> None:
+        for settings in ({"CORUN_REPRODUCIBLE": "1"}, {"CORUN_MODE": "observe"}):
+            out, _ = self.told("1", **settings)
+            self.assertEqual(out, f"at first {UNLIMITED}\n1 CPUs: -1\n{DONE}", settings)
 
 
-GROUPS = {"asks": Asks, "uses": Uses}
+GROUPS = {"asks": Asks, "uses": Uses, "budget": Budget}
 
 
 def main() -> None:
