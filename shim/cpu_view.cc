@@ -147,6 +147,7 @@ void cpu_view_start(bool wanted, bool always) noexcept {
 bool cpu_view_awake(const void* caller) noexcept {
     if (source_early()) [[unlikely]] {
         LoadedObject object{};
+        if (environ == nullptr) return false;  // libc itself is not initialised yet, so no option can be read
         if (!find_object(caller, object) || DynamicSection(object).symbol("malloc") != nullptr) return false;
         process_start();
     }

@@ -101,25 +101,21 @@ static void asks(void) {
     print_file("cpuinfo", open("/proc/cpuinfo", O_RDONLY));
 }
 
-// Before the constructors of any library.
-static long early_online, early_mask;
-static void ask_early(int argc, char** argv, char** environment) {
+// Before any constructor, then in one of a library (asks_early.c).
+static long first_online;
+static void ask_first(int argc, char** argv, char** environment) {
     (void)environment;
-    if (argc < 2 || strcmp(argv[1], "early") != 0) return;
-    cpu_set_t mask;
-    early_online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (sched_getaffinity(0, sizeof mask, &mask) == 0) early_mask = CPU_COUNT(&mask);
-    close(open("/sys/devices/system/cpu/online", O_RDONLY));
-    if (sched_getcpu() < 0) early_mask = -1;
+    if (argc > 1 && strcmp(argv[1], "early") == 0) first_online = sysconf(_SC_NPROCESSORS_ONLN);
 }
 __attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**, char**) =
-    ask_early;
+    ask_first;
+extern long early_online, early_mask;
 
 static void early(void) {
     cpu_set_t mask;
     CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
-    printf("early %ld %ld, then %ld %d\n", early_online, early_mask, sysconf(_SC_NPROCESSORS_ONLN),
-           CPU_COUNT(&mask));
+    printf("first %ld, early %ld %ld, then %ld %d\n", first_online, early_online, early_mask,
+           sysconf(_SC_NPROCESSORS_ONLN), CPU_COUNT(&mask));
 }
 
 static void* print_own_mask(void* name) {
@@ -222,7 +218,7 @@ static void files(void) {
     close(file);
     unlink(name);
     cpu_set_t mask;
-    CHECK(sched_getaffinity(-5, sizeof mask, &mask) == -1 && errno == EINVAL);
+    CHECK(sched_getaffinity(-5, sizeof mask, &mask) == -1 && errno == ESRCH);
     CHECK(sched_getaffinity(0, 1, &mask) == -1 && errno == EINVAL);
     CHECK(sysconf(-1) == -1 && errno == EINVAL);
 }

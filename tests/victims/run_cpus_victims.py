@@ -113,7 +113,7 @@ class Uses(Case):
 
     @needs_cpus
     def test_early(self) -> None:
-        self.assertEqual(self.says("early", self.limited()), "early 1 1, then 1 1\n")
+        self.assertEqual(self.says("early", self.limited()), f"first {CPUS}, early 1 1, then 1 1\n")
 
     @needs_cpus
     def test_an_allocator_counts_cpus(self) -> None:
