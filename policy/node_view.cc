@@ -48,6 +48,11 @@ bool NodeView::idle(std::uint64_t nonce) const {
     return place != seen_.end() && place->second.idle;
 }
 
+double NodeView::still(std::uint64_t nonce, double now) const {
+    const auto place = seen_.find(nonce);
+    return place != seen_.end() ? now - place->second.moved : 0.0;
+}
+
 void NodeView::forget(double now) {
     std::erase_if(seen_, [&](const auto& entry) {
         return now - entry.second.looked > kForget || seen_.size() > kMostSeen;

@@ -55,6 +55,8 @@ class NodeView {
     /// Of the neighbours of the latest look(): who is surely dead.
     [[nodiscard]] const std::vector<std::size_t>& dead() const { return dead_; }
     [[nodiscard]] bool idle(std::uint64_t nonce) const;  ///< as look() took it
+    /// Seconds since its beat was seen to move; 0: it is not known.
+    [[nodiscard]] double still(std::uint64_t nonce, double now) const;
 
   private:
     struct Seen {

@@ -259,7 +259,9 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
     if ((flags & kContainer) != 0) return;
 
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
-    const std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    const std::uint16_t limit = globals.limit.load(std::memory_order_relaxed);
+    if (limit != 0 && (width == 0 || width > limit)) width = limit;
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
     if ((flags & untimed) == 0 || decision.record_all) {
         entry.flags |= kEntryTimed;

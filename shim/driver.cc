@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 
+#include "policy/node_view.h"
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/op_table.h"
 #include "shim/process.h"
 
@@ -123,6 +126,7 @@ class Driver {
     void close_window(std::uint64_t now);
     void on_anchor(std::uint64_t now);
     void set_due(std::uint64_t now);
+    void visit_node(std::uint64_t now);
     void take_samples(std::vector<RawSample>& batch);
     Histogram work_so_far() const;
 
@@ -134,6 +138,7 @@ class Driver {
     std::vector<RawSample> batch_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
+    std::uint64_t next_node_ = 0;
     // Stretches: all ops that count are in the ledger from dense_from_ to dense_until_.
     int stretch_ = 0;
     std::uint64_t next_stretch_ = 0;
@@ -321,7 +326,26 @@ void Driver::set_due(std::uint64_t now) {
     globals.due.store(std::max(due, now + in_ticks(0.0005)), std::memory_order_relaxed);
 }
 
+void Driver::visit_node(std::uint64_t now) {
+    next_node_ = now + in_ticks(policy::kNodeVisit);
+    NodeNews news;
+    news.now = seconds(now);
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i)
+        if (const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire))
+            for (const auto& ops : thread->ops)
+                news.ops += static_cast<double>(ops.load(std::memory_order_relaxed));
+    news.state = policy::state_name(controller_->state());
+    if (const policy::Phase* phase = controller_->current()) {
+        news.arm = controller_->arms()[static_cast<std::size_t>(phase->arm())].name.c_str();
+        if (const auto gain = phase->gain()) news.gain = std::exp(gain->estimate);
+    }
+    news.gains = controller_->gains();
+    node_visit(news);
+}
+
 void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
+    if (now >= next_node_ && node_wanted()) visit_node(now);
     if (control_off_asked()) {
         globals.active.store(false, std::memory_order_relaxed);
         control_obeyed();

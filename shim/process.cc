@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,7 @@
 #include "shim/file_size_signal.h"
 #include "shim/loaded_list.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
 #include "shim/openmp_runtime.h"
@@ -90,6 +92,7 @@ void in_child() {
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
+    node_after_fork();
     if (options.is(OptionId::follow, "fork")) {
         // The report's place is the parent's unless its name tells the two apart.
         if (options[OptionId::report].find("%p") == std::string_view::npos)
@@ -141,6 +144,7 @@ void at_end() {
         message_fault(error.what());
     }
     control_end();
+    node_end();
     errno = saved;
 }
 
@@ -200,6 +204,11 @@ const Budget& process_budget() {
 Budget process_start_budget() {
     // The program may have widened its mask since; the runtime may have narrowed that of this thread.
     return budget_with(std::max(affinity_at_start.load(std::memory_order_relaxed), affinity_count()));
+}
+
+void share_of_node(double cpus, int) noexcept {
+    if (process_frozen() || options.is(OptionId::mode, "observe")) return;
+    globals.limit.store(static_cast<std::uint16_t>(std::ceil(cpus - 0.01)), std::memory_order_relaxed);
 }
 
 std::string process_cpu_model() {
