@@ -35,6 +35,7 @@ constexpr double kGapBusy = 0.5;          // CPUs in use between two visits: it 
 constexpr double kPatienceFactor = 2.0;   // over the longest such gap
 constexpr double kPatienceMemory = 0.99;  // of it, from visit to visit
 constexpr double kRefusedSeconds = 5.0;   // until a file that was refused is looked at again
+constexpr double kNoneSeconds = 0.5;      // ... one that could not be made, or has yet to be made anew
 constexpr double kTakeOverSeconds = 5.0;  // without a move, where no slot is free
 
 double cpu_seconds() {
@@ -252,7 +253,7 @@ void Node::visit(const NodeNews& news) {
     tell(news);
     NodeFile file(folder_.c_str(), true);
     if (file.state() != NodeState::open) {
-        retry_at_ = news.now + kRefusedSeconds;
+        retry_at_ = news.now + (file.state() == NodeState::refused ? kRefusedSeconds : kNoneSeconds);
         if (file.state() == NodeState::refused) {
             const std::string sentence = std::string(file.problem()) +
                                          ": CPUs are not shared out between this user's programs; remove "

@@ -173,8 +173,8 @@ Subcommand add_top(CLI::App& parent) {
         ->check(CLI::Range(1L, 1000000000L));
     app->add_flag("--json", arguments->json, "as JSON, once");
     app->footer(
-        "Keys: q quits, any other looks again at once. Programs are listed that run with CORUN_NODE=auto; a "
-        "pid with ~ is one of another container. SHARE, USE: CPUs. GAIN: work rate with corun / without.\n"
+        "Keys: q quits, any other looks again at once. Programs are listed that run with CORUN_NODE=auto;\n"
+        "a pid with ~ is one of another container. SHARE, USE: CPUs. GAIN: work rate with corun / without.\n"
         "Example:  corun top; corun top --json | jq '.programs[].share'");
     return {app, false, [arguments](const Words&) { return top(*arguments); }};
 }
