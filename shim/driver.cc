@@ -341,7 +341,10 @@ void Driver::visit_node(std::uint64_t now) {
         if (const auto gain = phase->gain()) news.gain = std::exp(gain->estimate);
     }
     news.gains = controller_->gains();
+    const std::uint16_t before = globals.limit.load(std::memory_order_relaxed);
     node_visit(news);
+    // A window on two budgets says nothing of either.
+    if (globals.limit.load(std::memory_order_relaxed) != before) start_settling(now);
 }
 
 void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
