@@ -19,6 +19,7 @@
 #include "shim/node.h"
 #include "shim/op_table.h"
 #include "shim/process.h"
+#include "shim/spin_lock.h"
 
 namespace corun {
 namespace {
@@ -49,32 +50,6 @@ double cpu_seconds() {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
-
-// A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after
-// fork.
-class SpinLock {
-  public:
-    bool try_lock() { return !flag_.test_and_set(std::memory_order_acquire); }
-    void lock() {
-        for (int i = 0; !try_lock(); ++i)
-            if (i > 100) sched_yield();
-    }
-    void unlock() { flag_.clear(std::memory_order_release); }
-
-  private:
-    std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
-};
-
-class Holder {
-  public:
-    explicit Holder(SpinLock& lock) : lock_(lock) {}
-    ~Holder() { lock_.unlock(); }
-    Holder(const Holder&) = delete;
-    Holder& operator=(const Holder&) = delete;
-
-  private:
-    SpinLock& lock_;
-};
 
 template <typename T>
 T* map_zeroed(std::size_t count) {

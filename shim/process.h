@@ -21,7 +21,7 @@ const Options& process_options() noexcept;
 const Budget& process_budget();  ///< found on first use
 /// The same by the mask that the process was started with: a program may pin its first thread before it asks,
 /// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
-Budget process_start_budget();  ///< reads files
+Budget process_start_budget();                       ///< reads files
 void share_of_node(double cpus, int slot) noexcept;  ///< 0: all
 std::uint64_t process_seed() noexcept;
 std::string process_cpu_model();  ///< reads a file

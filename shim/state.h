@@ -147,7 +147,7 @@ struct Globals {
     alignas(64) std::uint64_t gap;  ///< ticks: a thread quiet for longer looks whether all were
     std::uint16_t budget;
     std::atomic<std::uint16_t> limit;  ///< this process's share of the node; 0: no limit
-    std::uint16_t widest;  ///< of the random arm
+    std::uint16_t widest;              ///< of the random arm
     std::array<std::atomic<std::uint32_t>, kBirths> births;
     std::array<std::atomic<ThreadState*>, kThreads> threads;
     std::atomic<std::uint32_t> thread_count;

@@ -8,7 +8,6 @@
 #include <memory>
 #include <stdexcept>
 
-
 namespace corun::tools {
 namespace {
 
