@@ -14,6 +14,7 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -300,6 +301,26 @@ void Node::leave() {
     if (!others) file.remove();
 }
 
+double neighbours_use() {
+    const std::string folder(process_options()[OptionId::node_folder]);
+    const NodeFile file(folder.c_str(), false);
+    if (file.state() != NodeState::open) return 0.0;
+    const auto slots = std::make_unique<std::array<NodeSlot, kNodeSlots>>();
+    const std::size_t count = file.read(*slots);
+    const std::uint64_t space = pid_space();
+    const policy::CpuSet cpus = own_cpus();
+    double use = 0.0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const NodeSlot& slot = (*slots)[i];
+        ProcessTimes times;
+        // Of another namespace's nobody can tell at one look whether it has ended.
+        if (node_slot_holds(slot) && slot.pid_space == space && slot.pid != getpid() &&
+            slot.cpus.meets(cpus) && process_times(slot.pid, times) && times.start_time == slot.start_time)
+            use += slot.use;
+    }
+    return use;
+}
+
 constinit Node* node = nullptr;  // never destroyed: see driver.cc
 constinit bool faulty = false;
 
@@ -334,6 +355,12 @@ void node_end() noexcept {
 
 void node_after_fork() noexcept {
     node = nullptr;  // the parent's; what it holds is small and stays
+}
+
+double node_neighbours_use() noexcept {
+    double use = 0.0;
+    if (node_wanted()) guarded([&] { use = neighbours_use(); });
+    return use;
 }
 
 NodeStory node_story() noexcept {

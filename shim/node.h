@@ -24,6 +24,10 @@ void node_visit(const NodeNews& news) noexcept;
 void node_end() noexcept;         ///< leaves; at the end of the process
 void node_after_fork() noexcept;  ///< in the child: the slot is the parent's
 
+/// CPUs in use by the others that may run on this process's, as they say; 0 without CORUN_NODE. For one look
+/// before this process takes part; reads files.
+[[nodiscard]] double node_neighbours_use() noexcept;
+
 /// For the report.
 struct NodeStory {
     bool refused = false;         ///< the file is not fit to be used
