@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "policy/node_view.h"
+#include "shim/budget_watch.h"
 #include "shim/clock.h"
 #include "shim/message.h"
 #include "shim/node_segment.h"
@@ -122,6 +123,8 @@ class Node {
     double gap_ = 0.0;  ///< the longest between visits while at work; fades
     float most_used_ = 0.0F;
     int applied_ = 0;  ///< CPUs; 0: all
+    double set_ = 0.0;
+    int set_slot_ = -1;
     NodeStory story_;
 };
 
@@ -152,8 +155,10 @@ void Node::tell(const NodeNews& news) {
     own_.pid_space = space_;
     own_.start_time = start_time_;
     own_.cpus = own_cpus();
-    const Budget budget = process_budget();
-    own_.most = std::max(1, budget.cpus);
+    const Budget budget = process_lasting_budget();
+    own_.most = budget.cpus;
+    own_.group = budget_group();
+    own_.quota = own_.group != 0 ? static_cast<float>(std::clamp(budget.quota, 0.0, 65536.0)) : 0.0F;
     own_.weight = static_cast<float>(
         std::clamp(process_options().number(OptionId::weight) * kernel_weight(), 1e-4, 1e4));
     own_.patience =
@@ -278,7 +283,10 @@ void Node::visit(const NodeNews& news) {
 void Node::apply(const policy::Share& share) {
     const bool all = share.peers == 0 || share.width >= own_.most;
     applied_ = all ? 0 : share.width;
-    share_of_node(all ? 0.0 : share.cpus, slot_ == kNone ? -1 : static_cast<int>(slot_));
+    const int slot = slot_ == kNone ? -1 : static_cast<int>(slot_);
+    const double cpus = all ? 0.0 : share.cpus;
+    if (cpus == set_ && slot == set_slot_) return;  // each setting makes the budget be looked at anew
+    budget_share_set(set_ = cpus, set_slot_ = slot);
 }
 
 void Node::leave() {

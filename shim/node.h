@@ -7,6 +7,8 @@
 
 namespace corun {
 
+class Epochs;
+
 /// What the driver knows of the process.
 struct NodeNews {
     double now = 0.0;   ///< seconds
@@ -20,9 +22,10 @@ struct NodeNews {
 [[nodiscard]] bool node_wanted() noexcept;
 
 /// Under the driver's lock. At most every policy::kNodeVisit seconds: whoever calls it sees to that.
-void node_visit(const NodeNews& news) noexcept;
-void node_end() noexcept;         ///< leaves; at the end of the process
-void node_after_fork() noexcept;  ///< in the child: the slot is the parent's
+void node_visit(const Epochs& epochs, double now) noexcept;
+void node_visit(const NodeNews& news) noexcept;  ///< the same, with what it says
+void node_end() noexcept;                        ///< leaves; at the end of the process
+void node_after_fork() noexcept;                 ///< in the child: the slot is the parent's
 
 /// CPUs in use by the others that may run on this process's, as they say; 0 without CORUN_NODE. For one look
 /// before this process takes part; reads files.

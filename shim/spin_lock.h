@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Held for microseconds, taken with try_lock on the path of an op; no allocation, safe after fork.
 #pragma once
 
 #include <sched.h>
@@ -8,6 +7,8 @@
 
 namespace corun {
 
+// A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after
+// fork.
 class SpinLock {
   public:
     bool try_lock() { return !flag_.test_and_set(std::memory_order_acquire); }
