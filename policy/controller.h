@@ -15,6 +15,7 @@
 #include "model/profile.h"
 #include "policy/arms.h"
 #include "policy/epoch.h"
+#include "policy/node_share.h"
 #include "policy/phase.h"
 #include "policy/window.h"
 
@@ -103,6 +104,8 @@ class Controller {
     [[nodiscard]] const Phase* current() const;
     [[nodiscard]] const Phase* longest() const;  ///< the phase that had most time
     [[nodiscard]] State state() const;
+    /// Throughput at 1, 2, 4, ... CPUs by the curves of the current phase's ops, one op at a time.
+    [[nodiscard]] const Gains& gains() const { return gains_; }
     [[nodiscard]] const model::Explorer& explorer() const { return explorer_; }
     [[nodiscard]] std::string explain(const Phase& phase) const;  ///< one sentence
     [[nodiscard]] std::string explain_op(OpId op, const Phase& phase) const;
@@ -124,6 +127,7 @@ class Controller {
     [[nodiscard]] bool hopeless(ArmId arm) const;             ///< surely slow, by the curves alone
     [[nodiscard]] double difference(ArmId a, ArmId b) const;  ///< share of the work
     void rebuild_tables();
+    void find_gains();
     void next_directive(double now);
     [[nodiscard]] std::optional<ArmId> profile_arm(const Histogram& mix) const;
 
@@ -152,6 +156,7 @@ class Controller {
         0.0;             ///< that exploration has cost for samples which came too close to each other
     double work_ = 0.0;  ///< reference seconds of all samples, in order of begin
     bool tables_changed_ = true;
+    Gains gains_{};
     Random random_;
     double started_;
     double learn_since_;

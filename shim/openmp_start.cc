@@ -15,6 +15,7 @@
 #include "policy/wait_policy.h"
 #include "shim/environment.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/openmp.h"
 #include "shim/process.h"
 #include "shim/start_profile.h"
@@ -54,7 +55,8 @@ void read_load(policy::WaitFacts& facts) {
     double fifteen = 0.0;
     int runnable = 0;
     if (!(file >> facts.load >> five >> fifteen >> runnable)) return;
-    facts.runnable = std::max(0, runnable - 1);  // without ourselves
+    facts.runnable = std::max(0, runnable - 1);                // without ourselves
+    facts.load = std::max(facts.load, node_neighbours_use());  // who has just begun is not in it yet
 }
 
 // Nanoseconds on a CPU and waiting for one. Where the kernel does not count them nobody is taken for a

@@ -72,6 +72,10 @@ struct OptionRow {
     X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
+    X(node, choice, "no", "auto|no", stable,                                                                 \
+      "share the CPUs with this user's other programs under corun, fairly, instead of competing for them")   \
+    X(weight, number, "1", "0.01..100", stable,                                                              \
+      "for CORUN_NODE: twice the weight, twice the CPUs; niceness counts as well")                           \
     X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \
     X(report, path, "", "", stable, "file for the report at exit, .txt or .json")                            \
     X(log, choice, "warning", "quiet|error|warning|info|debug", stable, "what is said on stderr")            \
@@ -79,6 +83,8 @@ struct OptionRow {
       "which children are tuned too: no; exec: those that start a program; fork: forked ones as well")       \
     X(strict, boolean, "no", "", testing, "a fault of corun ends the program (for tests)")                   \
     X(cgroup_root, path, "/sys/fs/cgroup", "", testing, "where the cgroup hierarchies are mounted")          \
+    X(node_folder, path, "", "", testing,                                                                    \
+      "where the file lies in which programs meet for CORUN_NODE; empty: /dev/shm, or XDG_RUNTIME_DIR")      \
     X(seed, integer, "0", "0..2147483647", testing, "seed of the random order of windows; 0: from the time")
 
 enum class OptionId : std::size_t {

@@ -24,6 +24,7 @@
 #include "shim/file_size_signal.h"
 #include "shim/loaded_list.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
 #include "shim/openmp_runtime.h"
@@ -93,6 +94,7 @@ void in_child() {
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
+    node_after_fork();
     if (options.is(OptionId::follow, "fork")) {
         // The report's place is the parent's unless its name tells the two apart.
         if (options[OptionId::report].find("%p") == std::string_view::npos)
@@ -145,6 +147,7 @@ void at_end() {
         message_fault(error.what());
     }
     control_end();
+    node_end();
     errno = saved;
 }
 
@@ -200,11 +203,16 @@ Budget process_budget() {
     return budget_now();
 }
 
+Budget process_lasting_budget() {
+    const Budget now = process_budget();
+    return make_budget(now.affinity, now.quota, 0.0, now.option);
+}
+
 Budget process_start_budget() {
     // The program may have widened its mask since; the runtime may have narrowed that of this thread.
     const int affinity = std::max(affinity_at_start.load(std::memory_order_relaxed), affinity_count());
-    const Budget now = process_budget();
-    return make_budget(affinity, now.quota, now.share, now.option);
+    const Budget now = process_lasting_budget();
+    return make_budget(affinity, now.quota, 0.0, now.option);
 }
 
 std::string process_cpu_model() {
@@ -291,7 +299,7 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
 int pool_limit() {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
         return 0;
-    return process_budget().cpus;
+    return process_lasting_budget().cpus;
 }
 
 void pool_capped(const char* pool, int asked, int given) {
