@@ -79,7 +79,8 @@ class ActiveWalk final : public Walk {
 
 }  // namespace
 
-WidthBelief::WidthBelief(const Curve& curve, int max_width, double noise) : max_width_(std::max(1, max_width)) {
+WidthBelief::WidthBelief(const Curve& curve, int max_width, double noise)
+    : max_width_(std::max(1, max_width)) {
     for (int width = 1; width <= max_width_; ++width) {
         const std::size_t count = curve.solo_count(width);
         if (count == 0) continue;

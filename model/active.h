@@ -44,8 +44,9 @@ class WidthBelief {
     std::vector<double> weights_;  // (covariance + noise)^-1 (cost - prior mean)
 };
 
-/// Samples max_width, 1 and round(sqrt(max_width)), then whatever has the largest expected gain over the best width believed in, until
-/// that is below `worth` of its cost or `most` samples are used. Gives one sample at a time.
+/// Samples max_width, 1 and round(sqrt(max_width)), then whatever has the largest expected gain over the best
+/// width believed in, until that is below `worth` of its cost or `most` samples are used. Gives one sample at
+/// a time.
 [[nodiscard]] std::unique_ptr<Walk> make_active_walk(double noise = 0.15, double worth = 0.01, int most = 15);
 
 /// The width of `widths` with the lowest believed cost; nothing when nothing was sampled.

@@ -112,14 +112,15 @@ std::optional<Law> fit_law(std::span<const Point> points) {
     if (distinct < 2) return std::nullopt;
     NonNegativeFit fit;
     for (const Point& point : points) {
-        if (usable(point)) fit.add({1.0 / point.seconds, 1.0 / point.width / point.seconds,
-                                    point.width / point.seconds});
+        if (usable(point))
+            fit.add({1.0 / point.seconds, 1.0 / point.width / point.seconds, point.width / point.seconds});
     }
     const auto terms = fit.solve(distinct == 2 ? 0b011U : 0b111U);
     if (!terms) return std::nullopt;
     Law law{(*terms)[0], (*terms)[1], (*terms)[2]};
     for (const Point& point : points) {
-        if (usable(point)) law.residual = std::max(law.residual, std::fabs(law.at(point.width) / point.seconds - 1.0));
+        if (usable(point))
+            law.residual = std::max(law.residual, std::fabs(law.at(point.width) / point.seconds - 1.0));
     }
     return law;
 }

@@ -53,7 +53,8 @@ class PlacedCurves {
 };
 
 /// The paper's hill climb in each class in turn, with interval `step`: spread 1, 1 + x, ...; compact from one
-/// full cache on, in multiples of it. The other arguments as make_step_walk()'s; the defaults are the paper's.
+/// full cache on, in multiples of it. The other arguments as make_step_walk()'s; the defaults are the
+/// paper's.
 class PlacementWalk {
   public:
     explicit PlacementWalk(int step, int samples = 1, bool confirm = false)

@@ -12,7 +12,7 @@ constexpr double kDeadband = 0.05;
 
 }  // namespace
 
-CostTable::CostTable(const std::vector<KeyCosts>& keys) {
+CostTable::CostTable(const std::vector<KeyCosts>& keys, const TeamCosts& teams) : teams_(teams) {
     if (keys.empty()) return;
     widest_ = static_cast<int>(keys.front().seconds.size());
     std::map<std::string, KeyIndex> most_expensive;

@@ -18,12 +18,24 @@ struct KeyCosts {
     std::vector<double> seconds;  ///< at width 1, 2, ...; all > 0, the same number for each key
 };
 
+/// What it costs a thread to open a team of another size than its last, in seconds. A team of one costs
+/// nothing and leaves the last one as it is.
+struct TeamCosts {
+    double change = 0.0;
+    double per_thread = 0.0;  ///< times the difference
+
+    [[nodiscard]] double seconds(int last, int width) const {
+        if (width < 2 || last < 2 || width == last) return 0.0;
+        return change + per_thread * (width > last ? width - last : last - width);
+    }
+};
+
 /// Immutable. Widths run from 1 to widest().
 class CostTable {
   public:
     static constexpr std::size_t kCandidates = 3;  ///< Liu et al. keep the three fastest
 
-    explicit CostTable(const std::vector<KeyCosts>& keys);
+    explicit CostTable(const std::vector<KeyCosts>& keys, const TeamCosts& teams = {});
 
     [[nodiscard]] int widest() const { return widest_; }
     [[nodiscard]] std::size_t keys() const { return optimum_.size(); }
@@ -31,6 +43,7 @@ class CostTable {
         return seconds_[static_cast<std::size_t>(key) * static_cast<std::size_t>(widest_) +
                         static_cast<std::size_t>(width - 1)];
     }
+    [[nodiscard]] const TeamCosts& teams() const { return teams_; }
     /// S1: the fastest width, the narrowest of equals.
     [[nodiscard]] int optimum(KeyIndex key) const { return optimum_[key]; }
     /// S2: the optimum of the most expensive key (at width 1) of this key's type.
@@ -46,6 +59,7 @@ class CostTable {
 
   private:
     int widest_ = 1;
+    TeamCosts teams_;
     std::vector<double> seconds_;
     std::vector<int> optimum_;
     std::vector<int> type_width_;

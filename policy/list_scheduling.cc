@@ -20,10 +20,12 @@ class List final : public Strategy {
     void begin_step() override { ready_.clear(); }
     void ready(OpIndex op) override { ready_.insert({-plan_.levels[op], op}); }
     std::optional<Start> next(const Situation& situation) override {
-        if (situation.idle < 1) return std::nullopt;
+        if (situation.idle < 1)
+            return plan_.siblings && situation.idle_siblings > 0 ? sibling(situation) : std::nullopt;
         double until = std::numeric_limits<double>::infinity();  // what overtakes a waiting op must end by
         int looked_at = 0;
-        for (auto each = ready_.begin(); each != ready_.end() && looked_at < kLookAhead; ++each, ++looked_at) {
+        for (auto each = ready_.begin(); each != ready_.end() && looked_at < kLookAhead;
+             ++each, ++looked_at) {
             const OpIndex op = each->second;
             const Choice choice = choose(op, situation);
             const double end = situation.now + costs_.seconds(graph_.key(op), std::max(choice.width, 1));
@@ -47,7 +49,8 @@ class List final : public Strategy {
     Choice choose(OpIndex op, const Situation& situation) {
         const KeyIndex key = graph_.key(op);
         const int planned = std::min(plan_.widths[op], situation.cpus);
-        if (rule_ != PlanRule::earliest_end && planned <= situation.idle) return {planned, 0.0};
+        if (rule_ != PlanRule::earliest_end && planned <= situation.idle)
+            return {kept(key, planned, situation), 0.0};
         if (rule_ == PlanRule::fit) return {0, 0.0};
         const int narrow = costs_.best_within(key, std::min(planned, situation.idle));
         const double end_now = situation.now + costs_.seconds(key, narrow);
@@ -72,6 +75,34 @@ class List final : public Strategy {
         return {0, begins};
     }
 
+    // The most urgent op that, slowed down by the thread beside it, still ends before the last one that runs.
+    std::optional<Start> sibling(const Situation& situation) {
+        constexpr double kSlowed = 2.0;  // at worst: the two share what one had
+        double last = 0.0;
+        for (const Running& each : situation.running) last = std::max(last, each.ends);
+        int looked_at = 0;
+        for (auto each = ready_.begin(); each != ready_.end() && looked_at < kLookAhead;
+             ++each, ++looked_at) {
+            const OpIndex op = each->second;
+            const int most = std::min(plan_.widths[op], situation.idle_siblings);
+            const int width = costs_.best_within(graph_.key(op), most);
+            if (situation.now + kSlowed * costs_.seconds(graph_.key(op), width) > last) continue;
+            ready_.erase(each);
+            return Start{op, width, true};
+        }
+        return std::nullopt;
+    }
+
+    // `width`, or the thread's last width where the change costs more than it gains.
+    [[nodiscard]] int kept(KeyIndex key, int width, const Situation& situation) const {
+        const int last = situation.last_width;
+        if (!plan_.keep_teams || width < 2 || last < 2 || last > situation.idle) return width;
+        const double changed = costs_.seconds(key, width) + costs_.teams().seconds(last, width);
+        return costs_.seconds(key, last) * (1.0 + plan_.price * last) <= changed * (1.0 + plan_.price * width)
+                   ? last
+                   : width;
+    }
+
     const TaskGraph& graph_;
     const CostTable& costs_;
     Plan plan_;
@@ -80,7 +111,8 @@ class List final : public Strategy {
     std::vector<std::pair<double, int>> ends_;    // scratch
 };
 
-std::vector<double> seconds_of(const TaskGraph& graph, const CostTable& costs, const std::vector<int>& widths) {
+std::vector<double> seconds_of(const TaskGraph& graph, const CostTable& costs,
+                               const std::vector<int>& widths) {
     std::vector<double> seconds(graph.size());
     for (OpIndex op = 0; op < graph.size(); ++op) seconds[op] = costs.seconds(graph.key(op), widths[op]);
     return seconds;
@@ -88,12 +120,13 @@ std::vector<double> seconds_of(const TaskGraph& graph, const CostTable& costs, c
 
 Plan with_levels(const TaskGraph& graph, const CostTable& costs, std::vector<int> widths) {
     std::vector<double> levels = graph.levels(seconds_of(graph, costs, widths));
-    return {std::move(widths), std::move(levels)};
+    return {std::move(widths), std::move(levels), 0.0, false, false};
 }
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_list(const TaskGraph& graph, const CostTable& costs, Plan plan, PlanRule rule) {
+std::unique_ptr<Strategy> make_list(const TaskGraph& graph, const CostTable& costs, Plan plan,
+                                    PlanRule rule) {
     return std::make_unique<List>(graph, costs, std::move(plan), rule);
 }
 
@@ -129,8 +162,7 @@ Plan plan_cpa(const TaskGraph& graph, const CostTable& costs, int cpus, bool bou
         double largest = 0.0;
         for (bool more = true; more;) {
             if (const int next = wider(at)) {
-                const double gain =
-                    seconds[at] / widths[at] - costs.seconds(graph.key(at), next) / next;
+                const double gain = seconds[at] / widths[at] - costs.seconds(graph.key(at), next) / next;
                 if (gain > largest) largest = gain, chosen = at, width = next;
             }
             const double behind = levels[at] - seconds[at];
@@ -163,37 +195,57 @@ Plan plan_price(const TaskGraph& graph, const CostTable& costs, double price) {
     for (KeyIndex key = 0; key < costs.keys(); ++key) by_key[key] = costs.at_price(key, price);
     std::vector<int> widths(graph.size());
     for (OpIndex op = 0; op < graph.size(); ++op) widths[op] = by_key[graph.key(op)];
-    return with_levels(graph, costs, std::move(widths));
+    Plan plan = with_levels(graph, costs, std::move(widths));
+    plan.price = price;
+    plan.keep_teams = true;
+    return plan;
 }
 
 double ideal_seconds(const TaskGraph& graph, const CostTable& costs, Strategy& strategy, int cpus) {
     std::vector<std::uint32_t> waits(graph.size());
     std::vector<Running> running;
+    std::vector<int> thread_of;      // of each running op
+    std::vector<int> last_width{0};  // by thread
+    std::set<int> free_threads{0};   // there is always one more
     strategy.begin_step();
     for (OpIndex op = 0; op < graph.size(); ++op) {
         waits[op] = graph.sources(op);
         if (waits[op] == 0) strategy.ready(op);
     }
-    Situation situation{0.0, cpus, cpus, 0, running};
+    Situation situation{0.0, cpus, cpus, 0, 0, running};
     std::size_t ended = 0;
     while (true) {
-        situation.running = running;
-        while (const auto start = strategy.next(situation)) {
-            const KeyIndex key = graph.key(start->op);
-            const int width = std::min(start->width, costs.widest());
-            running.push_back({start->op, key, start->width, situation.now + costs.seconds(key, width), false});
-            situation.idle = std::max(0, situation.idle - start->width);
+        while (true) {
+            const int thread = *free_threads.begin();
+            int& last = last_width[static_cast<std::size_t>(thread)];
             situation.running = running;
+            situation.last_width = last;
+            const auto start = strategy.next(situation);
+            if (!start) break;
+            const KeyIndex key = graph.key(start->op);
+            const double seconds = costs.seconds(key, std::min(start->width, costs.widest())) +
+                                   costs.teams().seconds(last, start->width);
+            if (start->width > 1) last = start->width;
+            running.push_back({start->op, key, start->width, situation.now + seconds, false});
+            thread_of.push_back(thread);
+            free_threads.erase(free_threads.begin());
+            if (free_threads.empty()) {
+                free_threads.insert(static_cast<int>(last_width.size()));
+                last_width.push_back(0);
+            }
+            situation.idle = std::max(0, situation.idle - start->width);
         }
         if (running.empty()) break;
         const auto first =
             std::min_element(running.begin(), running.end(),
                              [](const Running& a, const Running& b) { return a.ends < b.ends; });
+        const auto at = first - running.begin();
         situation.now = first->ends;
         situation.idle = std::min(cpus, situation.idle + first->width);
         const OpIndex op = first->op;
-        *first = running.back();
-        running.pop_back();
+        free_threads.insert(thread_of[static_cast<std::size_t>(at)]);
+        running.erase(first);
+        thread_of.erase(thread_of.begin() + at);
         ++ended;
         for (const OpIndex next : graph.successors(op)) {
             if (--waits[next] == 0) strategy.ready(next);
@@ -244,11 +296,16 @@ std::unique_ptr<Strategy> strategy_by_name(const std::string& name, const TaskGr
     if (name == "cpa" || name == "mcpa")
         return make_list(graph, costs, plan_cpa(graph, costs, cpus, name == "mcpa"), PlanRule::fit);
     if (name == "heft") return make_list(graph, costs, plan_heft(graph, costs), PlanRule::earliest_end);
+    if (name == "price+s4") {
+        Plan plan = plan_price(graph, costs, best_price(graph, costs, cpus));
+        plan.siblings = true;
+        return make_list(graph, costs, std::move(plan), PlanRule::shrink);
+    }
     const auto price = name == "price" ? best_price(graph, costs, cpus) : number_after(name, "price-");
     if (price) return make_list(graph, costs, plan_price(graph, costs, *price), PlanRule::shrink);
     if (const auto width = number_after(name, "uniform-")) {
-        const std::vector<int> widths(graph.size(),
-                                      std::clamp(static_cast<int>(*width), 1, std::min(cpus, costs.widest())));
+        const std::vector<int> widths(
+            graph.size(), std::clamp(static_cast<int>(*width), 1, std::min(cpus, costs.widest())));
         return make_list(graph, costs, with_levels(graph, costs, widths), PlanRule::fit);
     }
     return nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strategies that see no further than a gate: TensorFlow's own, the paper's, and the share of what is idle.
+// The strategies that see no further than a gate: TensorFlow's own, the paper's, and the share of what is
+// idle.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -136,7 +137,14 @@ class Idle final : public Strategy {
         const int share = std::max(1, situation.idle / static_cast<int>(ready_.size()));
         const OpIndex op = ready_.front();
         ready_.pop_front();
-        return Start{op, costs_.best_within(graph_.key(op), share), false};
+        const KeyIndex key = graph_.key(op);
+        const int width = costs_.best_within(key, share);
+        const int last = situation.last_width;
+        // A team that is there already is taken where the change costs more than it gains.
+        const bool keep =
+            width > 1 && last > 1 && last <= share &&
+            costs_.seconds(key, last) <= costs_.seconds(key, width) + costs_.teams().seconds(last, width);
+        return Start{op, keep ? last : width, false};
     }
 
   private:

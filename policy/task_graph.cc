@@ -40,7 +40,7 @@ std::vector<std::uint32_t> TaskGraph::depths() const {
     return depth;
 }
 
-Bounds lower_bounds(const TaskGraph& graph, const CostTable& costs, int cpus) {
+Bounds lower_bounds(const TaskGraph& graph, const CostTable& costs, double cpus) {
     Bounds bounds;
     std::vector<double> fastest(graph.size());
     for (OpIndex op = 0; op < graph.size(); ++op) {

@@ -42,6 +42,7 @@ struct Bounds {
     /// @return area / critical path, below 0.5 a graph says little of schedulers: it is one chain
     [[nodiscard]] double breadth() const { return critical_path > 0.0 ? area / critical_path : 0.0; }
 };
-[[nodiscard]] Bounds lower_bounds(const TaskGraph& graph, const CostTable& costs, int cpus);
+/// @param cpus what all cores do together, in cores: more than their number where hardware threads add to it
+[[nodiscard]] Bounds lower_bounds(const TaskGraph& graph, const CostTable& costs, double cpus);
 
 }  // namespace corun::policy

@@ -100,7 +100,8 @@ Outcome active_choice(double sigma) {  // the noise is known
     Noise noise(7, sigma);
     constexpr int kOps = 200;
     for (int i = 0; i < kOps; ++i) {
-        const Law truth{noise.between(0.0, 0.2), noise.between(0.5, 2.0), std::pow(10.0, noise.between(-4.0, -1.5))};
+        const Law truth{noise.between(0.0, 0.2), noise.between(0.5, 2.0),
+                        std::pow(10.0, noise.between(-4.0, -1.5))};
         Curve curve(1);
         const auto walk = make_active_walk(sigma);
         const int samples = follow(*walk, curve, truth, noise, 68);

@@ -18,12 +18,13 @@ int sockets_for(const Machine& machine, int width) {
 
 CostParts cost_parts(const Machine& machine, const GraphKey& key, int width, int sockets) {
     CostParts parts;
-    parts.bytes = key.bytes;
     const double one = key.seconds[0];
     const auto at = static_cast<std::size_t>(width - 1);
     const bool measured = machine.as_measured && at < key.seconds.size() && key.seconds[at] > 0.0;
     const double whole = measured ? key.seconds[at] : one;
     const double moved = key.bytes / (machine.reference_core_gbs * kGiga);
+    // What came faster than the memory delivers came from a cache.
+    parts.bytes = std::min(moved, one) * machine.reference_core_gbs * kGiga;
     parts.fixed = machine.dispatch_us * kMicro;
     if (measured) {  // what was measured holds waking and sharing of memory already
         parts.memory = std::min(moved / std::min(width, key.parts), whole);

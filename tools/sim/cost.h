@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op costs on a machine: its measured time at width 1, split by a roofline into what the cores compute
-// and what the memory delivers, plus what its runtime takes to gather threads.
+// What an op costs on a machine: its measured time at width 1, split by a roofline into what the cores
+// compute and what the memory delivers, plus what its runtime takes to gather threads.
 #pragma once
 
 #include "tools/sim/machine.h"
 
 namespace corun::tools::sim {
 
-/// The parts of an op's time at one width, alone, in seconds. They add up; each is stretched by another thing.
+/// The parts of an op's time at one width, alone, in seconds. They add up; each is stretched by another
+/// thing.
 struct CostParts {
     double fixed = 0.0;    ///< dispatch and waking: by nothing
     double compute = 0.0;  ///< by cores that are shared

@@ -65,7 +65,8 @@ class Learner {
         if (method_.exact || key.parts < 2) {  // what cannot be cut has one width; its time is known at once
             for (int width = 1; width <= machine_.cores; ++width) {
                 const bool fits = width <= topology.widest(Placement::spread);
-                set(seconds, width, solo_seconds(machine_, key, width, fits ? Placement::spread : Placement::compact));
+                set(seconds, width,
+                    solo_seconds(machine_, key, width, fits ? Placement::spread : Placement::compact));
             }
             return;
         }
@@ -120,7 +121,8 @@ class Learner {
             for (const int width : widths) {
                 const bool seen = width >= points.front().width && width <= points.back().width;
                 if (!seen && width != 1) continue;
-                const auto predicted = method_.noise > 0.0 ? std::optional(belief.at(width).seconds) : curve.predict(width);
+                const auto predicted =
+                    method_.noise > 0.0 ? std::optional(belief.at(width).seconds) : curve.predict(width);
                 if (!predicted || !(*predicted > 0.0)) continue;
                 slowest = std::max(slowest, *predicted);
                 double& known = seconds[static_cast<std::size_t>(width) - 1];
@@ -152,7 +154,8 @@ Learned learn(const Machine& machine, const Graph& graph, const std::string& mod
         costs[key].type = graph.keys[key].type;
         learner.learn(graph.keys[key], costs[key].seconds, spread[key]);
     }
-    return {policy::CostTable(costs), std::move(spread), learner.samples()};
+    const policy::TeamCosts teams{1e-6 * machine.switch_us, 1e-6 * machine.switch_per_thread_us};
+    return {policy::CostTable(costs, teams), std::move(spread), learner.samples()};
 }
 
 }  // namespace corun::tools::sim

@@ -30,9 +30,12 @@ void write_text(const std::string& path, const std::string& text) {
 std::string escaped(const std::string& text) {
     std::string safe;
     for (const char c : text) {
-        if (c == '<') safe += "&lt;";
-        else if (c == '&') safe += "&amp;";
-        else safe += c;
+        if (c == '<')
+            safe += "&lt;";
+        else if (c == '&')
+            safe += "&amp;";
+        else
+            safe += c;
     }
     return safe;
 }
@@ -73,16 +76,19 @@ void write_gantt(const std::string& path, const Graph& graph, const Machine& mac
     std::vector<std::string> order;
     const auto colour = colours(graph, ops, order);
     std::string text = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" font-family=\"sans-serif\" "
-        "font-size=\"11\">\n<rect width=\"{0:g}\" height=\"{1:g}\" fill=\"white\"/>\n<text x=\"{2:g}\" y=\"16\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
+        "font-family=\"sans-serif\" "
+        "font-size=\"11\">\n<rect width=\"{0:g}\" height=\"{1:g}\" fill=\"white\"/>\n<text x=\"{2:g}\" "
+        "y=\"16\" "
         "font-size=\"13\">{3}</text>\n",
         kWidth, height, kLeft, escaped(title));
     for (std::size_t i = 0; i < order.size(); ++i) {
         const double x = kLeft + 190.0 * static_cast<double>(i % 6);
         const double y = 24.0 + 14.0 * static_cast<double>(i / 6);
-        text += fmt::format("<rect x=\"{:g}\" y=\"{:g}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:g}\" "
-                            "y=\"{:g}\">{}</text>\n",
-                            x, y, colour.at(order[i]), x + 14.0, y + 9.0, escaped(order[i].substr(0, 26)));
+        text += fmt::format(
+            "<rect x=\"{:g}\" y=\"{:g}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:g}\" "
+            "y=\"{:g}\">{}</text>\n",
+            x, y, colour.at(order[i]), x + 14.0, y + 9.0, escaped(order[i].substr(0, 26)));
     }
     for (const Executed& each : ops) {
         const auto found = colour.find(type_of(graph, each));
@@ -91,7 +97,8 @@ void write_gantt(const std::string& path, const Graph& graph, const Machine& mac
             std::size_t last = i;  // a run of cores is one rectangle
             while (last + 1 < each.cores.size() && each.cores[last + 1] == each.cores[last] + 1) ++last;
             text += fmt::format(
-                "<rect x=\"{:.2f}\" y=\"{:g}\" width=\"{:.2f}\" height=\"{:g}\" fill=\"{}\"{}><title>{} ({}), {} "
+                "<rect x=\"{:.2f}\" y=\"{:g}\" width=\"{:.2f}\" height=\"{:g}\" fill=\"{}\"{}><title>{} "
+                "({}), {} "
                 "threads, {:.1f} us</title></rect>\n",
                 kLeft + each.begin * scale, kTop + row * each.cores[i] + (each.siblings ? row / 2.0 : 0.0),
                 std::max(0.05, (each.end - each.begin) * scale),
@@ -131,8 +138,11 @@ void write_trace(const std::string& path, const Graph& graph, const std::vector<
     int threads = 0;
     for (const auto& [time, change] : busy) {
         threads += change;
-        events.push_back(
-            {{"ph", "C"}, {"pid", 1}, {"ts", 1e6 * time}, {"name", "busy threads"}, {"args", {{"threads", threads}}}});
+        events.push_back({{"ph", "C"},
+                          {"pid", 1},
+                          {"ts", 1e6 * time},
+                          {"name", "busy threads"},
+                          {"args", {{"threads", threads}}}});
     }
     write_text(path, nlohmann::json{{"displayTimeUnit", "ms"}, {"traceEvents", events}}.dump() + "\n");
 }

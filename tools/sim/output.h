@@ -13,8 +13,8 @@ namespace corun::tools::sim {
 void write_gantt(const std::string& path, const Graph& graph, const Machine& machine,
                  const std::vector<Executed>& ops, const std::string& title);
 
-/// The Chrome trace event format, as Perfetto reads it: a track for each dispatching thread, and how many cores
-/// are busy.
+/// The Chrome trace event format, as Perfetto reads it: a track for each dispatching thread, and how many
+/// cores are busy.
 void write_trace(const std::string& path, const Graph& graph, const std::vector<Executed>& ops);
 
 }  // namespace corun::tools::sim

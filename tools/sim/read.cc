@@ -64,7 +64,8 @@ std::string read_text(const std::string& path) {
         text.append(buffer.data(), static_cast<std::size_t>(got));
     const bool damaged = got < 0;
     gzclose(file);
-    if (damaged) throw std::runtime_error(fmt::format("{}: cannot be read, or its compression is damaged", path));
+    if (damaged)
+        throw std::runtime_error(fmt::format("{}: cannot be read, or its compression is damaged", path));
     return text;
 }
 
@@ -119,7 +120,8 @@ Machine machine_of(const json& content) {
             wrong("\"smt_yield\" must be a list that begins with 1, one number a hardware thread of a core");
         machine.smt_yield.clear();
         for (const json& yield : yields) {
-            if (!yield.is_number() || !(yield.get<double>() > 0.0)) wrong("\"smt_yield\" must hold numbers above 0");
+            if (!yield.is_number() || !(yield.get<double>() > 0.0))
+                wrong("\"smt_yield\" must hold numbers above 0");
             machine.smt_yield.push_back(yield.get<double>());
         }
     }
@@ -181,14 +183,17 @@ Graph graph_of(const json& content) {
         std::vector<policy::OpIndex> sources;
         for (const json& source : op[1]) {
             if (!source.is_number_unsigned() || source.get<std::size_t>() >= number)
-                wrong(fmt::format("op {} waits for {}, which does not come before it", number, source.dump()));
+                wrong(
+                    fmt::format("op {} waits for {}, which does not come before it", number, source.dump()));
             sources.push_back(source.get<policy::OpIndex>());
         }
         graph.ops.push_back(op[0].get<policy::KeyIndex>());
         graph.sources.push_back(std::move(sources));
     }
-    if (content.contains("names") && content["names"].is_array() && content["names"].size() == graph.ops.size()) {
-        for (const json& name : content["names"]) graph.names.push_back(name.is_string() ? name.get<std::string>() : "");
+    if (content.contains("names") && content["names"].is_array() &&
+        content["names"].size() == graph.ops.size()) {
+        for (const json& name : content["names"])
+            graph.names.push_back(name.is_string() ? name.get<std::string>() : "");
     }
     return graph;
 }

@@ -25,8 +25,9 @@ using sim::Machine;
 
 constexpr char kPolicies[] =
     "grid (with --inter and --intra), recommended (one op at a time on all cores), default (as many ops and "
-    "threads as hardware threads), s1, s2, s3, s4 (each with those before), s2-alone, s3-alone, s4-alone, s1+s3, "
-    "idle, price, price-<lambda>, cpa, mcpa, heft, uniform-<n>";
+    "threads as hardware threads), s1, s2, s3, s4 (each with those before), s2-alone, s3-alone, s4-alone, "
+    "s1+s3, "
+    "idle, price, price+s4, price-<lambda>, cpa, mcpa, heft, uniform-<n>";
 
 struct SimArguments {
     std::string machine;
@@ -48,7 +49,8 @@ void apply_settings(Machine& machine, const std::vector<std::string>& settings) 
     for (const std::string& setting : settings) {
         const auto equals = setting.find('=');
         const std::string name = setting.substr(0, equals);
-        const bool factor = equals != std::string::npos && setting.size() > equals + 1 && setting[equals + 1] == 'x';
+        const bool factor =
+            equals != std::string::npos && setting.size() > equals + 1 && setting[equals + 1] == 'x';
         char* end = nullptr;
         const char* digits = equals == std::string::npos ? "" : setting.c_str() + equals + (factor ? 2 : 1);
         const double value = std::strtod(digits, &end);
@@ -59,7 +61,8 @@ void apply_settings(Machine& machine, const std::vector<std::string>& settings) 
 }
 
 std::unique_ptr<policy::Strategy> strategy_of(const SimArguments& arguments, const Machine& machine,
-                                              const policy::TaskGraph& tasks, const policy::CostTable& costs) {
+                                              const policy::TaskGraph& tasks,
+                                              const policy::CostTable& costs) {
     if (arguments.policy == "recommended") return policy::make_grid(1, machine.cores);
     if (arguments.policy == "default")
         return policy::make_grid(machine.hardware_threads(), machine.hardware_threads());
@@ -69,7 +72,8 @@ std::unique_ptr<policy::Strategy> strategy_of(const SimArguments& arguments, con
         return policy::make_grid(arguments.inter, arguments.intra);
     }
     auto strategy = policy::strategy_by_name(arguments.policy, tasks, costs, machine.cores);
-    if (!strategy) throw UsageError(fmt::format("there is no policy '{}'; there are: {}", arguments.policy, kPolicies));
+    if (!strategy)
+        throw UsageError(fmt::format("there is no policy '{}'; there are: {}", arguments.policy, kPolicies));
     return strategy;
 }
 
@@ -110,12 +114,17 @@ json costs_json(const Machine& machine, const Graph& graph) {
         }
         keys.push_back({{"type", key.type}, {"shapes", key.shapes}, {"seconds", seconds}});
     }
-    return {{"schema", "corun-costs"}, {"version", 1}, {"cores", machine.cores}, {"keys", keys}, {"ops", [&] {
-                json ops = json::array();
-                for (std::size_t op = 0; op < graph.ops.size(); ++op)
-                    ops.push_back({graph.ops[op], graph.sources[op]});
-                return ops;
-            }()}};
+    return {{"schema", "corun-costs"},
+            {"version", 1},
+            {"cores", machine.cores},
+            {"capacity", machine.capacity()},
+            {"keys", keys},
+            {"ops", [&] {
+                 json ops = json::array();
+                 for (std::size_t op = 0; op < graph.ops.size(); ++op)
+                     ops.push_back({graph.ops[op], graph.sources[op]});
+                 return ops;
+             }()}};
 }
 
 void write_json(const std::string& path, const json& content) {
@@ -137,17 +146,22 @@ int run_sim(const SimArguments& arguments) {
     const policy::TaskGraph tasks(graph.ops, graph.sources);
     sim::Learned learned = sim::learn(machine, graph, arguments.model, arguments.seed);
     const sim::Learned exact = sim::learn(machine, graph, "exact", 0);
-    const policy::Bounds bounds = policy::lower_bounds(tasks, exact.table, machine.cores);
+    const policy::Bounds bounds = policy::lower_bounds(tasks, exact.table, machine.capacity());
+    double bandwidth = 0.0;  // seconds that the memory needs to deliver it all
+    for (const policy::KeyIndex key : graph.ops)
+        bandwidth +=
+            cost_parts(machine, graph.keys[key], 1).bytes * 1e-9 / (machine.socket_gbs * machine.sockets);
     const auto strategy = strategy_of(arguments, machine, tasks, learned.table);
     sim::Simulator simulator(machine, graph, tasks, learned.table, std::move(learned.spread), arguments.seed);
     std::vector<sim::Executed> ops;
     const bool pictures = !arguments.svg.empty() || !arguments.trace.empty();
     const Summary summary = simulate(simulator, *strategy, arguments.steps, pictures ? &ops : nullptr);
     const double utilisation = summary.busy / machine.cores;
-    const std::string policy =
-        arguments.policy == "grid" ? fmt::format("({}, {})", arguments.inter, arguments.intra) : arguments.policy;
-    const std::string title =
-        fmt::format("simulated: {} on {}, {}: {:.3f} ms a step", graph.name, machine.name, policy, 1e3 * summary.mean);
+    const std::string policy = arguments.policy == "grid"
+                                   ? fmt::format("({}, {})", arguments.inter, arguments.intra)
+                                   : arguments.policy;
+    const std::string title = fmt::format("simulated: {} on {}, {}: {:.3f} ms a step", graph.name,
+                                          machine.name, policy, 1e3 * summary.mean);
     if (!arguments.svg.empty()) sim::write_gantt(arguments.svg, graph, machine, ops, title);
     if (!arguments.trace.empty()) sim::write_trace(arguments.trace, graph, ops);
     if (!arguments.costs.empty()) write_json(arguments.costs, costs_json(machine, graph));
@@ -169,17 +183,19 @@ int run_sim(const SimArguments& arguments) {
                                     {"most_at_once", summary.most_at_once},
                                     {"critical_path", bounds.critical_path},
                                     {"area", bounds.area},
+                                    {"memory", bandwidth},
                                     {"assumed", machine.assumed}});
         if (arguments.json == "-") return 0;
     }
-    fmt::print("simulated         {} ({} ops a step) on {}, policy {}\n", graph.name, graph.ops.size(), machine.name,
-               policy);
+    fmt::print("simulated         {} ({} ops a step) on {}, policy {}\n", graph.name, graph.ops.size(),
+               machine.name, policy);
     fmt::print("step              {:.3f} ms, standard deviation {:.3f} over {} steps\n", 1e3 * summary.mean,
                1e3 * summary.deviation, arguments.steps);
-    fmt::print("cores busy        {:.1f} % of {}, at most {} ops at once\n", 100.0 * utilisation, machine.cores,
-               summary.most_at_once);
-    fmt::print("no schedule beats {:.3f} ms (critical path {:.3f}, area {:.3f})\n",
-               1e3 * std::max(bounds.critical_path, bounds.area), 1e3 * bounds.critical_path, 1e3 * bounds.area);
+    fmt::print("cores busy        {:.1f} % of {}, at most {} ops at once\n", 100.0 * utilisation,
+               machine.cores, summary.most_at_once);
+    fmt::print("no schedule beats {:.3f} ms (critical path {:.3f}, area {:.3f}, memory {:.3f})\n",
+               1e3 * std::max({bounds.critical_path, bounds.area, bandwidth}), 1e3 * bounds.critical_path,
+               1e3 * bounds.area, 1e3 * bandwidth);
     fmt::print("costs known from  {} ({} samples of {} kinds of ops)\n", arguments.model, learned.samples,
                graph.keys.size());
     return 0;

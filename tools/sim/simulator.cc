@@ -40,12 +40,17 @@ double Simulator::core_speed(int load) const {
     return machine_.smt_yield.back() / load / (1.0 + machine_.oversubscribed * over);
 }
 
+// Of the team that the thread has which dispatches the next op.
+int Simulator::next_last_width() const {
+    return free_slots_.empty() ? 0 : last_width_[static_cast<std::size_t>(free_slots_.front())];
+}
+
 double Simulator::switch_cost(int slot, int width) {
     if (width < 2) return 0.0;  // a team of one touches no pool
     int& last = last_width_[static_cast<std::size_t>(slot)];
-    const int change = last > 0 ? std::abs(width - last) : 0;
+    const double seconds = table_.teams().seconds(last, width);
     last = width;
-    return change > 0 ? 1e-6 * (machine_.switch_us + machine_.switch_per_thread_us * change) : 0.0;
+    return seconds;
 }
 
 // The fullest socket that has room, so that wide ops find whole ones; else the emptiest.
@@ -70,7 +75,9 @@ void Simulator::take_idle(Active& active, int socket, int wanted, bool spread) {
             std::find(active.cores.begin(), active.cores.end(), core) == active.cores.end())
             active.cores.push_back(core);
     };
-    const auto idle_cache = [&](int core) { return cache_busy_[static_cast<std::size_t>(core / group)] == 0; };
+    const auto idle_cache = [&](int core) {
+        return cache_busy_[static_cast<std::size_t>(core / group)] == 0;
+    };
     if (group > 1 && (spread || wanted >= group)) {
         for (int core = begin; core < begin + each && taken() < wanted; core += spread ? group : 1) {
             if (idle_cache(core)) take(core);
@@ -91,11 +98,15 @@ void Simulator::place(Active& active, int threads, bool siblings, bool spread) {
     if (!siblings && cores - busy_cores_ >= wanted) {
         fitting_.assign(static_cast<std::size_t>(machine_.sockets), 0);
         for (int core = 0; core < cores; ++core)
-            fitting_[static_cast<std::size_t>(core / each)] += load_[static_cast<std::size_t>(core)] == 0 ? 1 : 0;
+            fitting_[static_cast<std::size_t>(core / each)] +=
+                load_[static_cast<std::size_t>(core)] == 0 ? 1 : 0;
         while (static_cast<int>(active.cores.size()) < wanted) {
             const int left = wanted - static_cast<int>(active.cores.size());
             const int socket = best_socket(left);
-            take_idle(active, socket, static_cast<int>(active.cores.size()) + std::min(left, fitting_[static_cast<std::size_t>(socket)]), spread);
+            take_idle(active, socket,
+                      static_cast<int>(active.cores.size()) +
+                          std::min(left, fitting_[static_cast<std::size_t>(socket)]),
+                      spread);
             fitting_[static_cast<std::size_t>(socket)] = 0;
         }
     } else {
@@ -182,8 +193,10 @@ void Simulator::update_rates() {
         active.caching = 1.0;
         if (group > 1 && machine_.cache_share > 1.0) {
             int mates = 0;
-            for (const int core : active.cores) mates += cache_busy_[static_cast<std::size_t>(core / group)] - 1;
-            const double share = static_cast<double>(mates) / (group - 1) / static_cast<double>(active.cores.size());
+            for (const int core : active.cores)
+                mates += cache_busy_[static_cast<std::size_t>(core / group)] - 1;
+            const double share =
+                static_cast<double>(mates) / (group - 1) / static_cast<double>(active.cores.size());
             active.caching = 1.0 + (machine_.cache_share - 1.0) * share;
         }
         const CostParts& parts = active.parts;
@@ -198,7 +211,8 @@ void Simulator::update_rates() {
             if (active.traffic[socket] > 0.0) over = std::max(over, demand_[socket] / machine_.socket_gbs);
         }
         const CostParts& parts = active.parts;
-        const double seconds = (parts.fixed + parts.compute + parts.memory * active.caching * over) / active.share;
+        const double seconds =
+            (parts.fixed + parts.compute + parts.memory * active.caching * over) / active.share;
         active.duration = std::max(seconds * active.noise, 1e-12);
     }
 }
@@ -216,7 +230,8 @@ void Simulator::finish(std::size_t at, Strategy& strategy, std::vector<Executed>
     if (active.paired && predicted > 0.0)
         strategy.learn(running.key, active.beside, (now_ - active.begin) / predicted);
     if (trace != nullptr)
-        trace->push_back({active.op, active.begin, now_, active.width, active.slot, active.cores, running.siblings});
+        trace->push_back(
+            {active.op, active.begin, now_, active.width, active.slot, active.cores, running.siblings});
     for (const OpIndex next : tasks_.successors(active.op)) {
         if (--waits_[next] == 0) strategy.ready(next);
     }
@@ -237,8 +252,12 @@ StepResult Simulator::run(Strategy& strategy, std::vector<Executed>* trace) {
     while (true) {
         while (true) {
             const bool smt = machine_.smt_yield.size() > 1;
-            const Situation situation{now_, machine_.cores, machine_.cores - busy_cores_,
-                                      smt ? single_loaded_ : 0, running_};
+            const Situation situation{now_,
+                                      machine_.cores,
+                                      machine_.cores - busy_cores_,
+                                      smt ? single_loaded_ : 0,
+                                      next_last_width(),
+                                      running_};
             const auto chosen = strategy.next(situation);
             if (!chosen) break;
             start(*chosen);

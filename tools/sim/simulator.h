@@ -24,7 +24,7 @@ struct Executed {
 
 struct StepResult {
     double seconds = 0.0;
-    double busy = 0.0;     ///< core seconds in which a core ran something
+    double busy = 0.0;  ///< core seconds in which a core ran something
     std::size_t ops = 0;
     int most_at_once = 0;  ///< ops
 };
@@ -54,7 +54,7 @@ class Simulator {
         int slot = 0;
         std::vector<int> cores;
         std::vector<double> traffic;  // share of its cores by socket
-        bool paired = false;  // one other op has run all the time so far, and nothing else: ...
+        bool paired = false;          // one other op has run all the time so far, and nothing else: ...
         policy::KeyIndex beside = 0;  // ... this
     };
 
@@ -68,6 +68,7 @@ class Simulator {
     void note_company();
     double core_speed(int load) const;
     double switch_cost(int slot, int width);
+    int next_last_width() const;
 
     const Machine& machine_;
     const Graph& graph_;
