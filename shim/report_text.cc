@@ -190,6 +190,23 @@ void append_head(std::string& out, const json& report) {
     out += '\n';
 }
 
+// What became of the budget while the program ran, and what it did not get of it.
+void append_budget_story(std::string& out, const json& budget) {
+    const json& changes = list(budget, "changes");
+    for (std::size_t i = 1; i < changes.size(); ++i)
+        out += fmt::format("\n          from {} on: {:g} (by {})", seconds(number(changes[i], "seconds")),
+                           number(changes[i], "cpus").value_or(0), text(changes[i], "limit"));
+    const json& throttled = field(budget, "throttled");
+    if (const auto periods = number(throttled, "periods"))
+        out += fmt::format("\nThrottled {:g} of {:g} periods of the cgroup's quota, {} of CPU time waited",
+                           number(throttled, "throttled").value_or(0), *periods,
+                           seconds(number(throttled, "seconds")));
+    constexpr double kStealWorthTelling = 0.005;
+    if (const auto steal = number(budget, "steal_share"); steal && *steal >= kStealWorthTelling)
+        out += fmt::format("\nStolen    {:.1f} % of the machine's CPU time went to other virtual machines",
+                           *steal * 100);
+}
+
 void append_run(std::string& out, const json& report) {
     const auto wall = number(report, "wall_seconds");
     const auto cpu = number(report, "cpu_seconds");
@@ -200,8 +217,9 @@ void append_run(std::string& out, const json& report) {
     const json& budget = field(report, "budget");
     if (const auto cpus = number(budget, "cpus")) {
         out += fmt::format("\nBudget    {:g} CPU{}", *cpus, *cpus == 1 ? "" : "s");
-        for (const char* name : {"affinity", "quota", "option"})
+        for (const char* name : {"affinity", "quota", "share", "option"})
             if (const auto value = number(budget, name)) out += fmt::format(", {} {:g}", name, *value);
+        append_budget_story(out, budget);
     }
     out += fmt::format("\ncorun     {}, mode {}, policy {}\n", text(report, "corun"), text(report, "mode"),
                        text(report, "policy"));
@@ -334,6 +352,24 @@ std::string words_of(const json& names) {
     return result;
 }
 
+// "ran at another width in 1,200 calls, ...": what CORUN_OPENMP=adaptive did with it.
+std::string done_with(const json& region) {
+    std::string done;
+    const auto add = [&](const std::string& part) { done += (done.empty() ? "" : "; ") + part; };
+    if (const auto calls = number(region, "resized"); calls && *calls > 0.0) {
+        const auto switched = number(region, "switch_seconds");
+        add(fmt::format("{} calls at another width, {} for the changes", grouped(calls), seconds(switched)));
+    }
+    const json& chunk = field(region, "chunk");
+    if (const auto iterations = number(chunk, "iterations"))
+        add(fmt::format("{} {} at a time in {} calls ({})", grouped(iterations),
+                        *iterations == 1.0 ? "iteration" : "iterations", grouped(number(region, "rechunked")),
+                        text(chunk, "why")));
+    if (const auto waited = number(region, "wait_share"))
+        add(fmt::format("its threads waited {:.0f} % of the time at its end", 100.0 * *waited));
+    return done;
+}
+
 void append_regions(std::string& out, const json& report) {
     const auto& regions = list(report, "regions");
     if (regions.empty()) return;
@@ -353,6 +389,7 @@ void append_regions(std::string& out, const json& report) {
                            shorten(words_of(list(region, "class")), 30));
         if (const std::string why = text(region, "why"); !why.empty())
             append_wrapped(out, text(region, "kind") + ": " + why, 4);
+        if (const std::string done = done_with(region); !done.empty()) append_wrapped(out, done, 4);
     }
 }
 
