@@ -6,6 +6,11 @@
 #include <vector>
 
 namespace corun::model {
+namespace {
+
+constexpr int kLeastSeen = 3;  // ops, before what they did is a rule
+
+}  // namespace
 
 std::optional<ColdAnswer> most_likely(std::span<const int> widths, std::span<const Belief> beliefs) {
     const std::size_t size = std::min(widths.size(), beliefs.size());
@@ -33,11 +38,11 @@ std::optional<ColdAnswer> cold_start(const Prior& prior, const std::string& kind
     std::vector<int> known;
     std::vector<Belief> beliefs;
     for (const int width : widths) {
-        const auto ratio = prior.ratio(kind, work, width, 3);
-        const auto spread = prior.spread(kind, work, width);
-        if (!ratio || !spread) continue;
+        const auto ratio = prior.ratio(kind, work, width, kLeastSeen);
+        const auto all = prior.ratio("", work, width, kLeastSeen);  // of every kind of like work
+        if (!ratio || !all) continue;
         known.push_back(width);
-        beliefs.push_back({*ratio, *spread});
+        beliefs.push_back({*ratio, std::fabs(*ratio - *all)});
     }
     auto answer = most_likely(known, beliefs);
     if (answer && answer->expected_loss <= loss) {

@@ -28,8 +28,9 @@ struct ColdAnswer {
 [[nodiscard]] std::optional<ColdAnswer> most_likely(std::span<const int> widths,
                                                     std::span<const Belief> beliefs);
 
-/// Asks the prior, and the belief from `curve` only when that is not sure; of two that are not sure the one
-/// with the smaller expected loss answers. Nothing when neither knows two of the widths.
+/// Asks the prior, whose answer is as uncertain as kinds of ops of like work differ, and the belief from
+/// `curve` only when that is not sure; of two that are not sure the one with the smaller expected loss
+/// answers. Nothing when neither knows two of the widths.
 /// @param loss what counts as sure, as a share of the cost
 [[nodiscard]] std::optional<ColdAnswer> cold_start(const Prior& prior, const std::string& kind, double work,
                                                    const Curve& curve, std::span<const int> widths,

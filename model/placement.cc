@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "model/walk.h"
-
 namespace corun::model {
 
 int Topology::widest(Placement placement) const {
@@ -55,7 +53,7 @@ std::optional<PlacedPoint> PlacementWalk::next(const PlacedCurves& curves) const
         if (most < 1) continue;
         const int unit = placement == Placement::spread ? 1 : topology.cpus_per_cache;
         const int step = (std::max(step_, 1) + unit - 1) / unit * unit;
-        const auto walk = make_step_walk(step, samples_, confirm_, unit);
+        const auto walk = make_step_walk_from(unit, step, samples_, confirm_);
         if (const auto width = walk->next(curves.curve(placement), most))
             return PlacedPoint{*width, placement, 0.0};
     }

@@ -3,11 +3,13 @@
 // IPDPS 2019: two threads on a tile's cache, or one).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "model/curve.h"
+#include "model/walk.h"
 
 namespace corun::model {
 
@@ -51,6 +53,9 @@ class PlacedCurves {
     Curve spread_;
     Curve compact_;
 };
+
+/// make_step_walk() that begins at width `first`.
+[[nodiscard]] std::unique_ptr<Walk> make_step_walk_from(int first, int step, int samples, bool confirm);
 
 /// The paper's hill climb in each class in turn, with interval `step`: spread 1, 1 + x, ...; compact from one
 /// full cache on, in multiples of it. The other arguments as make_step_walk()'s; the defaults are the

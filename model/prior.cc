@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/prior.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace corun::model {
@@ -44,15 +43,6 @@ std::optional<double> Prior::ratio(const std::string& kind, double work, int wid
     }
     const auto found = by_work_.find(bucket(work));
     return found == by_work_.end() ? std::nullopt : look_up(found->second, width, least);
-}
-
-std::optional<double> Prior::spread(const std::string& kind, double work, int width, int least) const {
-    const auto ratios = by_kind_.find({kind, bucket(work)});
-    if (ratios == by_kind_.end()) return std::nullopt;
-    const auto found = ratios->second.find(width);
-    if (found == ratios->second.end() || found->second.count() < static_cast<std::size_t>(std::max(least, 1)))
-        return std::nullopt;
-    return found->second.spread();
 }
 
 void Prior::clear() {

@@ -20,10 +20,6 @@ class Prior {
     /// @param least observations that each width used must have
     [[nodiscard]] std::optional<double> ratio(const std::string& kind, double work, int width,
                                               int least = 1) const;
-    /// Standard deviation of the ratios seen at exactly this width for ops of this kind and work, as far as
-    /// one can tell from their median; nothing from fewer than `least`.
-    [[nodiscard]] std::optional<double> spread(const std::string& kind, double work, int width,
-                                               int least = 3) const;
     void clear();
 
   private:

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "model/placement.h"
+
 namespace corun::model {
 namespace {
 
@@ -127,7 +129,11 @@ std::unique_ptr<Walk> make_fitted_walk(int samples) {
     return std::make_unique<FittedWalk>(samples);
 }
 
-std::unique_ptr<Walk> make_step_walk(int step, int samples, bool confirm, int first) {
+std::unique_ptr<Walk> make_step_walk(int step, int samples, bool confirm) {
+    return make_step_walk_from(1, step, samples, confirm);
+}
+
+std::unique_ptr<Walk> make_step_walk_from(int first, int step, int samples, bool confirm) {
     return std::make_unique<StepWalk>(step, samples, confirm, first);
 }
 

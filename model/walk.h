@@ -35,8 +35,7 @@ class Walk {
 /// The paper's hill climb (Liu et al., IPDPS 2019): 1, 1 + step, 1 + 2 step, ... until the time rises or
 /// max_width is reached (max_width itself is the last point). With `confirm` a rise counts only when the
 /// medians of two points in a row lie above the best one so far (first-rise stopping is a noise trap);
-/// confirm = false and samples = 1 is the paper to the letter. It begins at width `first`.
-[[nodiscard]] std::unique_ptr<Walk> make_step_walk(int step, int samples = 3, bool confirm = true,
-                                                   int first = 1);
+/// confirm = false and samples = 1 is the paper to the letter.
+[[nodiscard]] std::unique_ptr<Walk> make_step_walk(int step, int samples = 3, bool confirm = true);
 
 }  // namespace corun::model

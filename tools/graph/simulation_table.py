@@ -9,6 +9,7 @@ Between the markers of the output file the tables are replaced, all else stays.
 """
 
 import argparse
+import concurrent.futures
 import json
 import math
 import random
@@ -33,8 +34,9 @@ SWINGS = (0.5, 2.0)
 class Simulation:
     """Calls `corun sim` and remembers what it said."""
 
-    def __init__(self, corun: Path) -> None:
+    def __init__(self, corun: Path, jobs: int) -> None:
         self.corun = corun
+        self.jobs = jobs
         self.known: dict[tuple, dict] = {}
 
     def __call__(self, machine: str, graph: str, policy: str, **options) -> dict:
@@ -42,6 +44,13 @@ class Simulation:
         if key not in self.known:
             self.known[key] = self.run(machine, graph, policy, options)
         return self.known[key]
+
+    def fill(self, calls: list[tuple]) -> None:
+        """Runs (machine, graph, policy, options) side by side, so that their answers are known."""
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            done = [pool.submit(self, m, g, p, **options) for m, g, p, options in calls]
+            for each in done:
+                each.result()
 
     def run(self, machine: str, graph: str, policy: str, options: dict) -> dict:
         """One run; its JSON."""
@@ -71,6 +80,8 @@ def best_of_grid(simulation: Simulation, machine: str, graph: str, **options) ->
     """(seconds, inter, intra) of the fastest point that does not ask for more than 4 threads a core."""
     cores = cores_of(machine)
     points = [(n, m) for n in INTERS for m in widths_of(cores) if n * m <= 4 * cores]
+    grid = {"steps": 3, "model": "exact"} | options
+    simulation.fill([(machine, graph, "grid", {"inter": n, "intra": m} | grid) for n, m in points])
     return min(
         (grid_point(simulation, machine, graph, n, m, **options), n, m) for n, m in points
     )
@@ -78,20 +89,18 @@ def best_of_grid(simulation: Simulation, machine: str, graph: str, **options) ->
 
 def grid_point(simulation: Simulation, machine: str, graph: str, n: int, m: int, **options) -> float:
     """Seconds at (inter, intra); the costs need not be known for that."""
-    options = {"steps": 3, "model": "exact"} | options
-    return simulation(machine, graph, "grid", inter=n, intra=m, **options)["seconds"]
+    options = {"inter": n, "intra": m, "steps": 3, "model": "exact"} | options
+    return simulation(machine, graph, "grid", **options)["seconds"]
 
 
 def best_near(simulation: Simulation, machine: str, graph: str, n: int, m: int, **options) -> float:
-    """The fastest of the grid points about (n, m)."""
+    """The fastest of (n, m) and the grid points next to it."""
     cores = cores_of(machine)
     inters, intras = list(INTERS), widths_of(cores)
     i, j = inters.index(n), intras.index(m)
-    return min(
-        grid_point(simulation, machine, graph, a, b, **options)
-        for a in inters[max(0, i - 1) : i + 2]
-        for b in intras[max(0, j - 1) : j + 2]
-    )
+    points = [(inters[k], m) for k in (i - 1, i, i + 1) if 0 <= k < len(inters)]
+    points += [(n, intras[k]) for k in (j - 1, j + 1) if 0 <= k < len(intras)]
+    return min(grid_point(simulation, machine, graph, a, b, **options) for a, b in points)
 
 
 def best_split(simulation: Simulation, machine: str, graph: str) -> tuple:
@@ -209,6 +218,7 @@ def main_tables(simulation: Simulation) -> tuple[str, dict]:
             default = simulation(machine, graph, "default", steps=3, model="exact")["seconds"]
             split, teams = best_split(simulation, machine, graph)
             grid, inter, intra = best_of_grid(simulation, machine, graph)
+            simulation.fill([(machine, graph, arm, {}) for arm in arms])
             seconds = {arm: simulation(machine, graph, arm)["seconds"] for arm in arms}
             bound = bounds_of(simulation, machine, graph)
             breadth = bound["area"] / bound["critical path"]
@@ -293,12 +303,14 @@ def ratio_table(ratios: dict) -> str:
 def advantage(simulation: Simulation, ratios: dict, machine: str, changes: list[str]) -> list[float]:
     """price over the best grid point (about the one known) for each graph."""
     options = {"set": changes} if changes else {}
-    found = []
-    for graph in GRAPHS:
+
+    def of(graph: str) -> float:
         n, m = ratios[machine, graph]["point"]
-        grid = best_near(simulation, machine, graph, n, m, **options, steps=2)
-        found.append(grid / simulation(machine, graph, "price", steps=5, **options)["seconds"])
-    return found
+        grid = best_near(simulation, machine, graph, n, m, **options, steps=1)
+        return grid / simulation(machine, graph, "price", steps=2, **options)["seconds"]
+
+    with concurrent.futures.ThreadPoolExecutor(simulation.jobs) as pool:
+        return list(pool.map(of, GRAPHS))
 
 
 def assumed_constants(machine: str) -> list[str]:
@@ -380,9 +392,10 @@ def main() -> None:
     parser.add_argument("--corun", type=Path, default=ROOT / "build/tools/corun")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "policy/SIMULATION.md")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2, help="simulations side by side [2]")
     parser.add_argument("--quick", action="store_true", help="without tornado and draws")
     options = parser.parse_args()
-    simulation = Simulation(options.corun)
+    simulation = Simulation(options.corun, options.jobs)
 
     def put(name: str, table: str) -> None:
         options.output.write_text(replace(options.output.read_text(), name, table))

@@ -26,9 +26,12 @@ CostParts cost_parts(const Machine& machine, const GraphKey& key, int width, int
     // What came faster than the memory delivers came from a cache.
     parts.bytes = std::min(moved, one) * machine.reference_core_gbs * kGiga;
     parts.fixed = machine.dispatch_us * kMicro;
-    if (measured) {  // what was measured holds waking and sharing of memory already
-        parts.memory = std::min(moved / std::min(width, key.parts), whole);
-        parts.compute = whole - parts.memory;
+    if (measured) {
+        // It holds waking already: what it is over its fair share of the time on one thread.
+        const double ideal = one / std::min(width, key.parts);
+        parts.wait = std::max(0.0, whole - ideal);
+        parts.memory = std::min(moved / std::min(width, key.parts), whole - parts.wait);
+        parts.compute = whole - parts.wait - parts.memory;
         return parts;
     }
     const double memory = std::min(moved, whole);

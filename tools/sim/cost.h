@@ -10,12 +10,14 @@ namespace corun::tools::sim {
 /// The parts of an op's time at one width, alone, in seconds. They add up; each is stretched by another
 /// thing.
 struct CostParts {
-    double fixed = 0.0;    ///< dispatch and waking: by nothing
+    double wait = 0.0;     ///< for threads to wake, cores idle meanwhile: by nothing
+    double fixed = 0.0;    ///< dispatch and waking, cores busy: by cores that are shared
     double compute = 0.0;  ///< by cores that are shared
     double memory = 0.0;   ///< by cores, caches and bandwidth that are shared
     double bytes = 0.0;    ///< moved meanwhile
 
-    [[nodiscard]] double seconds() const { return fixed + compute + memory; }
+    [[nodiscard]] double seconds() const { return wait + fixed + compute + memory; }
+    [[nodiscard]] double busy_share() const { return seconds() > 0.0 ? 1.0 - wait / seconds() : 1.0; }
 };
 
 /// @param width threads (>= 1); @param sockets that they lie on

@@ -33,11 +33,18 @@ Simulator::Simulator(const Machine& machine, const Graph& graph, const policy::T
 }
 
 // Of the work that a core alone does in a second, what one of `load` threads on it does.
-double Simulator::core_speed(int load) const {
-    const auto threads = static_cast<int>(machine_.smt_yield.size());
-    if (load <= threads) return machine_.smt_yield[static_cast<std::size_t>(load) - 1] / load;
-    const double over = static_cast<double>(load) / threads - 1.0;
-    return machine_.smt_yield.back() / load / (1.0 + machine_.oversubscribed * over);
+double Simulator::core_speed(double load) const {
+    const auto threads = static_cast<double>(machine_.smt_yield.size());
+    if (load <= 1.0) return 1.0;
+    if (load >= threads) {
+        const double over = load / threads - 1.0;
+        return machine_.smt_yield.back() / load / (1.0 + machine_.oversubscribed * over);
+    }
+    const auto below = static_cast<std::size_t>(load);
+    const double part = load - static_cast<double>(below);
+    const double yield =
+        machine_.smt_yield[below - 1] + part * (machine_.smt_yield[below] - machine_.smt_yield[below - 1]);
+    return yield / load;
 }
 
 // Of the team that the thread has which dispatches the next op.
@@ -126,6 +133,7 @@ void Simulator::add_load(const Active& active, int sign) {
     for (const int core : active.cores) {
         int& load = load_[static_cast<std::size_t>(core)];
         const int before = load;
+        pressure_[static_cast<std::size_t>(core)] += sign * active.crowd * active.parts.busy_share();
         load += sign * static_cast<int>(active.crowd);
         const int busy = (load > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
         busy_cores_ += busy;
@@ -186,9 +194,10 @@ void Simulator::update_rates() {
     for (Active& active : active_) {
         active.share = 1.0;
         if (crowded_ > 0) {
-            int most = 0;
-            for (const int core : active.cores) most = std::max(most, load_[static_cast<std::size_t>(core)]);
-            active.share = core_speed(most);
+            double most = 0.0;
+            for (const int core : active.cores)
+                most = std::max(most, pressure_[static_cast<std::size_t>(core)]);
+            active.share = core_speed(most + active.crowd * (1.0 - active.parts.busy_share()));
         }
         active.caching = 1.0;
         if (group > 1 && machine_.cache_share > 1.0) {
@@ -200,7 +209,8 @@ void Simulator::update_rates() {
             active.caching = 1.0 + (machine_.cache_share - 1.0) * share;
         }
         const CostParts& parts = active.parts;
-        const double alone = (parts.fixed + parts.compute + parts.memory * active.caching) / active.share;
+        const double alone =
+            parts.wait + (parts.fixed + parts.compute + parts.memory * active.caching) / active.share;
         if (!(alone > 0.0)) continue;
         for (std::size_t socket = 0; socket < demand_.size(); ++socket)
             demand_[socket] += parts.bytes * 1e-9 / alone * active.traffic[socket];
@@ -212,7 +222,7 @@ void Simulator::update_rates() {
         }
         const CostParts& parts = active.parts;
         const double seconds =
-            (parts.fixed + parts.compute + parts.memory * active.caching * over) / active.share;
+            parts.wait + (parts.fixed + parts.compute + parts.memory * active.caching * over) / active.share;
         active.duration = std::max(seconds * active.noise, 1e-12);
     }
 }
@@ -240,6 +250,7 @@ void Simulator::finish(std::size_t at, Strategy& strategy, std::vector<Executed>
 StepResult Simulator::run(Strategy& strategy, std::vector<Executed>* trace) {
     now_ = busy_seconds_ = 0.0;
     load_.assign(static_cast<std::size_t>(machine_.cores), 0);
+    pressure_.assign(load_.size(), 0.0);
     cache_busy_.assign(static_cast<std::size_t>(machine_.topology().caches()), 0);
     busy_cores_ = single_loaded_ = crowded_ = 0;
     waits_.resize(tasks_.size());

@@ -66,7 +66,7 @@ class Simulator {
     void add_load(const Active& active, int sign);
     void update_rates();
     void note_company();
-    double core_speed(int load) const;
+    [[nodiscard]] double core_speed(double load) const;
     double switch_cost(int slot, int width);
     int next_last_width() const;
 
@@ -81,10 +81,11 @@ class Simulator {
 
     double now_ = 0.0;
     double busy_seconds_ = 0.0;
-    std::vector<int> load_;        // threads by core
-    std::vector<int> cache_busy_;  // busy cores by cache
-    std::vector<double> demand_;   // scratch of update_rates(): GB/s by socket
-    std::vector<int> fitting_;     // scratch of place(): cores that suit, by socket
+    std::vector<int> load_;         // threads by core
+    std::vector<double> pressure_;  // the same, each counted by the share of its time that it runs
+    std::vector<int> cache_busy_;   // busy cores by cache
+    std::vector<double> demand_;    // scratch of update_rates(): GB/s by socket
+    std::vector<int> fitting_;      // scratch of place(): cores that suit, by socket
     int busy_cores_ = 0;
     int single_loaded_ = 0;  // cores with exactly one thread
     int crowded_ = 0;        // cores with more than one
