@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -309,8 +310,10 @@ void lever_in_force(const char* lever, const char* effect, const char* option) n
     }
 }
 
-bool source_unwanted(Source) noexcept {
-    return process_off() || !options.has_word(OptionId::hooks, "tensorflow");
+bool source_unwanted(Source source) noexcept {
+    static constexpr std::array<const char*, static_cast<std::size_t>(Source::count)> kWords{"tensorflow",
+                                                                                             "torch"};
+    return process_off() || !options.has_word(OptionId::hooks, kWords[static_cast<std::size_t>(source)]);
 }
 
 void source_tell(Source source, const char* name, const char* state, const char* version,
