@@ -238,9 +238,8 @@ inline bool outside(ThreadState& thread, const void* frame, std::uint32_t& depth
 inline Slot* slot_of(ThreadState& thread, Source source, const void* identity, std::uint32_t shape,
                      const void* call) {
     Slot* const first = &thread.slots[slot_index(identity, shape)];
-    Slot& slot = first->identity == identity && first->shape == shape
-                     ? *first
-                     : probe(thread, first, identity, shape);
+    Slot& slot =
+        first->identity == identity && first->shape == shape ? *first : probe(thread, first, identity, shape);
     if (slot.identity != identity || slot.shape != shape ||
         slot.record.load(std::memory_order_relaxed) == nullptr || freed_since(slot)) [[unlikely]] {
         if (!resolve(thread, slot, source, identity, shape, call)) return nullptr;
@@ -377,8 +376,8 @@ bool op_begin_at(const void* frame, Source source, const void* identity, std::ui
     OpRecord& record = *slot->record.load(std::memory_order_relaxed);
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
     if ((flags & kContainer) != 0) return false;
-    // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has to
-    // look at the clock all the same.
+    // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
+    // to look at the clock all the same.
     if ((flags & (kCheap | kAnchor)) == kCheap && ++thread->cheap % kCheapSkipped != 0 &&
         !globals.decision.load(std::memory_order_relaxed).record_all)
         return true;

@@ -51,9 +51,10 @@ OpRecord* OpTable::resolve(Source source, OpText& text) {
     const bool known_op = controller_.op(op).reference > 0.0;  // from a profile
     // Whether it is a container is a matter of time, which a frozen run must not depend on.
     const bool container = info.container || (nests && !known_op && process_frozen());
-    record.flags.store((container ? std::uint32_t{kContainer} : kWanted | (nests && !known_op ? kUnjudged : 0U)) |
-                           (asked ? std::uint32_t{kAsked} : 0U),
-                       std::memory_order_relaxed);
+    record.flags.store(
+        (container ? std::uint32_t{kContainer} : kWanted | (nests && !known_op ? kUnjudged : 0U)) |
+            (asked ? std::uint32_t{kAsked} : 0U),
+        std::memory_order_relaxed);
     if (asked) globals.asked_count.fetch_add(1, std::memory_order_relaxed);
     apply_row(op);
     globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);

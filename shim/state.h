@@ -31,7 +31,7 @@ enum RecordFlag : std::uint32_t {
 inline constexpr std::size_t kRecords = 16384;
 inline constexpr double kCheapSeconds = 3e-6;
 inline constexpr double kBriefSeconds = 50e-6;
-inline constexpr std::uint32_t kJudgedCalls = 3;    ///< whether an op is a container; the first does not count
+inline constexpr std::uint32_t kJudgedCalls = 3;  ///< whether an op is a container; the first does not count
 inline constexpr std::uint32_t kCheapSkipped = 16;  ///< of so many cheap ops that nest, one reads the clock
 
 struct alignas(64) OpRecord {
@@ -120,7 +120,7 @@ struct ThreadState {
     std::uint64_t random;
     std::uint32_t sampled;
     std::uint32_t evicted;
-    std::uint32_t cheap;  ///< that were skipped
+    std::uint32_t cheap;                                              ///< that were skipped
     Slot* previous;                                                   ///< of the last op
     std::array<int*, static_cast<std::size_t>(Source::count)> lever;  ///< its width's place, or null: calls
     bool busy;                                                        ///< inside our own slow path

@@ -61,6 +61,7 @@ CORUN_TORCH_OPTIONAL_NEEDED(X)
 struct Thread {
     const void* inside;  ///< the record of the op that this thread is in; what is in it need not be told
     bool settled;        ///< its number of threads was looked at
+    bool setting;        ///< torch is setting it
     bool mkl_narrowed;   ///< MKL's own number is not the program's now ...
     int mkl_own;         ///< ... but this
 };
@@ -79,7 +80,7 @@ static int lever_get() {
 
 // MKL follows the runtime's number, unless the program or MKL_NUM_THREADS has given it one of its own.
 static void lever_set(int width) {
-    set_threads_of(*runtime)(width);
+    set_threads_of (*runtime)(width);
     if (mkl_threads == nullptr || mkl_threads() <= width) return;
     const int own = mkl_set_threads(width);
     if (!thread.mkl_narrowed) thread.mkl_own = own;
@@ -87,7 +88,7 @@ static void lever_set(int width) {
 }
 
 static void lever_restore(int width, int own) {
-    if (lever_get() == width) set_threads_of(*runtime)(own);
+    if (lever_get() == width) set_threads_of (*runtime)(own);
     if (!thread.mkl_narrowed) return;
     thread.mkl_narrowed = false;
     mkl_set_threads(thread.mkl_own);
@@ -110,7 +111,7 @@ static int capped(int threads) {
     thread.settled = true;
     const int own = lever_get();
     const int given = capped(own);
-    if (given < own) set_threads_of(*runtime)(given);
+    if (given < own) set_threads_of (*runtime)(given);
     if (mkl_threads == nullptr) return;
     const int mkl_own = mkl_threads();
     if (const int mkl_given = capped(mkl_own); mkl_given < mkl_own) mkl_set_threads(mkl_given);
@@ -130,16 +131,15 @@ static void refuse(const char* reason) {
 static void describe(const void*, const void* record, OpText& text) {
     if (layout_describe(record, real_record_name()(record), real_record_inputs()(record), text)) return;
     text.kind[0] = '\0';
-    if (state.load(std::memory_order_relaxed) == 1)
-        refuse("a record does not have the layout that is known");
+    if (state.load(std::memory_order_relaxed) == 1) refuse("a record does not have the layout that is known");
 }
 
 // A label, a record that lies on no stack, and ops of a team's members are none of ours.
 constexpr std::uintptr_t kNear = 1U << 16;
 static void* on_begin(void* result, const void* record) {
     *static_cast<void**>(result) = nullptr;  // no context of ours
-    const auto distance =
-        reinterpret_cast<std::uintptr_t>(record) - reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    const auto distance = reinterpret_cast<std::uintptr_t>(record) -
+                          reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     const void* const schema = layout_schema(record);
     if (schema == nullptr || distance > kNear) return result;
     if (!thread.settled) [[unlikely]]
@@ -195,8 +195,8 @@ static const char* self_test() {
 }
 
 static bool try_activate() {
-    static const SourceTable table{
-        "torch", describe, lever_get, lever_set, nullptr, lever_restore, /*nests*/ true, /*coarse*/ true};
+    static const SourceTable table{"torch", describe,      lever_get,      lever_set,
+                                   nullptr, lever_restore, /*nests*/ true, /*coarse*/ true};
     int expected = 0;
     if (!state.compare_exchange_strong(expected, 2)) return state.load(std::memory_order_relaxed) == 1;
     if (source_unwanted(Source::torch)) return false;
@@ -248,14 +248,16 @@ void corun_torch_init_threads() {
     auto* const real = real_init_threads(CALLER);
     if (!ready()) return real();
     lever_out(Source::torch);  // it goes by the number that is in force
+    thread.setting = true;
     real();
+    thread.setting = false;
     settle();
     lever_in(Source::torch);
 }
 
 void corun_torch_set_threads(int threads) {
     auto* const real = real_set_threads(CALLER);
-    if (!ready()) return real(threads);
+    if (!ready() || thread.setting) return real(ready() ? capped(threads) : threads);
     lever_out(Source::torch);
     real(capped(threads));
     lever_in(Source::torch);

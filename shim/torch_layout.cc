@@ -74,9 +74,9 @@ void count_shape(const void* schema) {
 }
 
 // By c10::ScalarType.
-constexpr std::array<const char*, 16> kTypes{"uint8", "int8",      "int16",    "int32",     "int64",  "half",
-                                             "float", "double",    "complex32", "complex64", "complex128",
-                                             "bool",  "qint8",     "quint8",   "qint32",    "bfloat16"};
+constexpr std::array<const char*, 16> kTypes{
+    "uint8",     "int8",      "int16",      "int32", "int64", "half",   "float",  "double",
+    "complex32", "complex64", "complex128", "bool",  "qint8", "quint8", "qint32", "bfloat16"};
 
 // Operators that only call others: their time would show it, this is quicker.
 constexpr std::array<std::string_view, 33> kContainers{"aten::linear",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read and written of PyTorch's objects without its headers. tests/packages/check_torch_layout.cc holds
-// the figures against the wheel's own headers; at run time each new op key is held against what exported
-// functions say.
+// What is read and written of PyTorch's objects without its headers. tests/packages/check_torch_layout.cc
+// holds the figures against the wheel's own headers; at run time each new op key is held against what
+// exported functions say.
 #pragma once
 
 #include <cstddef>
