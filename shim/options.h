@@ -60,6 +60,9 @@ struct OptionRow {
     X(regions, text, "", "", experimental,                                                                   \
       "for CORUN_OPENMP=adaptive: regions that may be resized whatever they ask, as FUNCTION, "              \
       "OBJECT:FUNCTION or OBJECT+0xOFFSET, separated by commas; '*' stands for any text")                    \
+    X(chunk, boolean, "yes", "", experimental,                                                               \
+      "for CORUN_OPENMP=adaptive: where a loop's schedule is dynamic and nobody chose its chunk, learn how " \
+      "many iterations a thread takes at a time")                                                            \
     X(pool_cap, boolean, "yes", "", stable,                                                                  \
       "cap TensorFlow's compute and Eigen pools and PyTorch's number of threads at the budget")              \
     X(reproducible, boolean, "no", "", stable,                                                               \
