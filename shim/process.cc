@@ -248,6 +248,11 @@ std::unique_ptr<policy::Controller> process_make_controller() {
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
     settings.explorer.max_width = settings.budget;
     settings.explorer.step = static_cast<int>(options.integer(OptionId::step));
+    settings.coarse = std::any_of(globals.sources.begin(), globals.sources.end(),
+                                  [](const SourceTable& source) { return source.coarse; });
+    // From one end to the other.
+    if (settings.coarse && settings.explorer.step == 0)
+        settings.explorer.step = std::max(1, settings.budget - 1);
     auto controller = std::make_unique<policy::Controller>(settings, 0.0);
     const std::string path(options[OptionId::profile]);
     if (!path.empty()) {
