@@ -49,7 +49,7 @@ struct OptionRow {
       "a quota, a share or CORUN_CPUS makes the machine's number a lie; yes: also where an affinity mask "   \
       "does; "                                                                                               \
       "no: the truth")                                                                                       \
-    X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
+    X(hooks, list, "all", "all|none|tensorflow|torch|openmp", stable, "sources to hook")                     \
     X(openmp, choice, "safe", "off|safe|adaptive", stable,                                                   \
       "off: forward every call; safe: cap the number of threads that the environment or the machine sets "   \
       "at "                                                                                                  \
@@ -69,7 +69,8 @@ struct OptionRow {
     X(chunk, boolean, "yes", "", experimental,                                                               \
       "for CORUN_OPENMP=adaptive: where a loop's schedule is dynamic and nobody chose its chunk, learn how " \
       "many iterations a thread takes at a time")                                                            \
-    X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
+    X(pool_cap, boolean, "yes", "", stable,                                                                  \
+      "cap TensorFlow's compute and Eigen pools and PyTorch's number of threads at the budget")              \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
     X(node, choice, "no", "auto|no", stable,                                                                 \
