@@ -7,6 +7,7 @@
 Needs two CPUs. How fast things happen is not judged here, but that they do.
 """
 
+import contextlib
 import os
 import queue
 import random
@@ -366,8 +367,11 @@ class Cycles(Case):
         self.assertLess(node_file.path_in(self.folder).stat().st_size, 20 * node_file.SIZE)
         descriptors = os.listdir(f"/proc/{one.process.pid}/fd")
         self.assertLess(len(descriptors), 10)
-        while not one.lines.empty():
-            last = one.lines.get()
+        # It does not follow who comes and goes all the time, but when that is over it has everything.
+        last, deadline = "", time.monotonic() + PATIENCE
+        while (last != f"width {ALL}" or not one.lines.empty()) and time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                last = one.lines.get(timeout=0.1)
         self.assertEqual(last, f"width {ALL}")
         self.assertEqual(one.end(), "")
         self.assertEqual(os.listdir(self.folder), [])
