@@ -37,7 +37,9 @@ TEST(CostTable, KnowsOptimumCandidatesAndTypeWidth) {
     EXPECT_EQ(table.best_within(0, 4), 4);
     EXPECT_EQ(table.best_within(0, 100), 6);
     EXPECT_EQ(table.at_price(0, 0.0), 6);
-    EXPECT_LT(table.at_price(0, 1.0), 6);
+    const std::vector<KeyCosts> poor{{"Poor", {1.0, 0.9}}};
+    EXPECT_EQ(CostTable(poor).at_price(0, 0.0), 2);
+    EXPECT_EQ(CostTable(poor).at_price(0, 0.2), 1);
 }
 
 TEST(TeamCosts, ATeamOfOneIsFreeAndChangesNothing) {
