@@ -85,7 +85,7 @@ OpId Controller::add_op(const OpInfo& info) {
         state.first.reserve(kFirstSamples);
     }
     for (std::size_t arm = 0; arm < arms_.size(); ++arm)
-        rows_[arm].push_back(width_row(arms_[arm], view(id), settings_.budget));
+        rows_[arm].push_back(width_row(arms_[arm], view(id), settings_.budget, settings_.coarse));
     return id;
 }
 
@@ -365,7 +365,7 @@ OpView Controller::view(OpId id) const {
 }
 
 void Controller::rebuild_tables() {
-    const std::vector<int> widths = candidate_widths(settings_.budget);
+    const std::vector<int> widths = mixed_widths(settings_.budget, settings_.coarse);
     std::unordered_map<std::string, double> dearest;
     type_optimum_.clear();
     for (OpId id = 0; id < ops_.size(); ++id) {
@@ -380,7 +380,7 @@ void Controller::rebuild_tables() {
         for (OpId id = 0; id < ops_.size(); ++id)
             if (ops_[id].phase == -1 ||
                 ops_[id].phase == current_)  // another phase has decided by what it knew
-                rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget);
+                rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget, settings_.coarse);
     tables_changed_ = true;
 }
 

@@ -24,10 +24,11 @@ namespace corun::policy {
 using model::OpId;
 
 struct ControllerSettings {
-    int budget = 1;                                  ///< CPUs
-    std::string policy = "race";                     ///< "race" or the name of an arm
-    bool observe = false;                            ///< pass-through only, nothing is decided
-    bool replay = false;                             ///< widths come from the profile, nothing is explored
+    int budget = 1;               ///< CPUs
+    std::string policy = "race";  ///< "race" or the name of an arm
+    bool observe = false;         ///< pass-through only, nothing is decided
+    bool replay = false;          ///< widths come from the profile, nothing is explored
+    bool coarse = false;  ///< the runtime pays for a change between widths that are neither 1 nor the budget
     double cheap_seconds = 3e-6;                     ///< ops below are not explored
     model::ExplorerSettings explorer{.samples = 5};  ///< each of another step, whose noise it shares
     std::uint64_t seed = 1;

@@ -98,6 +98,7 @@ class Node {
     [[nodiscard]] std::size_t find_slot();
     void take_slot();
     [[nodiscard]] bool is_my_past(const NodeSlot& slot) const;
+    [[nodiscard]] bool has_ended(const NodeSlot& slot) const;  ///< false where nobody can tell
     [[nodiscard]] Evidence ask(std::size_t index) const;
     [[nodiscard]] policy::Share look(double now, const NodeFile& file);
     void apply(const policy::Share& share);
@@ -179,6 +180,12 @@ bool Node::is_my_past(const NodeSlot& slot) const {
     return slot.pid == own_.pid && slot.pid_space == space_ && slot.start_time == start_time_;
 }
 
+bool Node::has_ended(const NodeSlot& slot) const {
+    if (space_ == 0 || slot.pid_space != space_) return false;
+    ProcessTimes times;
+    return !process_times(slot.pid, times) || times.start_time != slot.start_time;
+}
+
 // A slot that nobody holds; one that is being written looks odd for a moment, a damaged one for longer.
 std::size_t Node::find_slot() {
     std::size_t free = kNone;
@@ -190,7 +197,7 @@ std::size_t Node::find_slot() {
         const bool usable = !holds && content == odd_[i];
         odd_[i] = content;
         if (holds && (slots_[i].nonce == nonce_ || is_my_past(slots_[i]))) return i;
-        if (usable && free == kNone) free = i;
+        if (free == kNone && (usable || (holds && has_ended(slots_[i])))) free = i;
     }
     return free;
 }
@@ -296,10 +303,7 @@ void Node::leave() {
     bool others = false;
     for (std::size_t i = 0; i < count_; ++i) {
         if (!node_slot_holds(slots_[i])) continue;
-        ProcessTimes times;
-        const bool gone = slots_[i].pid_space == space_ && space_ != 0 &&
-                          (!process_times(slots_[i].pid, times) || times.start_time != slots_[i].start_time);
-        if (slots_[i].nonce != nonce_ && !gone) {
+        if (slots_[i].nonce != nonce_ && !has_ended(slots_[i])) {
             others = true;
             continue;
         }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -177,7 +178,7 @@ void process_start() noexcept {
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
     if (openmp_hooked == nullptr && openmp_wanted && !options.is(OptionId::openmp, "off"))
-        warn("this library has no OpenMP hooks: use `corun run`, which preloads libcorun-openmp.so then");
+        warn("this build has no OpenMP hooks: they need glibc 2.35 or later");
     else if (adaptive_hooked == nullptr && options.is(OptionId::openmp, "adaptive"))
         warn("CORUN_OPENMP=adaptive needs libcorun-adaptive.so: use `corun run`, which preloads that then");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
@@ -264,6 +265,11 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
     settings.explorer.max_width = settings.budget;
     settings.explorer.step = static_cast<int>(options.integer(OptionId::step));
+    settings.coarse = std::any_of(globals.sources.begin(), globals.sources.end(),
+                                  [](const SourceTable& source) { return source.coarse; });
+    // From one end to the other.
+    if (settings.coarse && settings.explorer.step == 0)
+        settings.explorer.step = std::max(1, settings.budget - 1);
     auto controller = std::make_unique<policy::Controller>(settings, now);
     const std::string path(options[OptionId::profile]);
     if (!profile) return controller;
@@ -325,8 +331,10 @@ void lever_in_force(const char* lever, const char* effect, const char* option) n
     }
 }
 
-bool source_unwanted(Source) noexcept {
-    return process_off() || !options.has_word(OptionId::hooks, "tensorflow");
+bool source_unwanted(Source source) noexcept {
+    static constexpr std::array<const char*, static_cast<std::size_t>(Source::count)> kWords{"tensorflow",
+                                                                                             "torch"};
+    return process_off() || !options.has_word(OptionId::hooks, kWords[static_cast<std::size_t>(source)]);
 }
 
 void source_tell(Source source, const char* name, const char* state, const char* version,

@@ -135,10 +135,9 @@ class Run(unittest.TestCase):
 
         self.assertEqual(preloaded(), "libcorun.so")
         self.assertEqual(preloaded("--openmp=off"), "libcorun.so")
-        self.assertEqual(preloaded("--openmp=safe"), "libcorun-openmp.so")
+        self.assertEqual(preloaded("--openmp=safe"), "libcorun.so")
         self.assertEqual(preloaded(CORUN_OPENMP="adaptive"), "libcorun-adaptive.so")
-        self.assertEqual(preloaded("--hooks=tensorflow,openmp"), "libcorun-openmp.so")
-        self.assertEqual(preloaded("--openmp=off", CORUN_HOOKS="openmp"), "libcorun.so")
+        self.assertEqual(preloaded("--openmp=safe", CORUN_OPENMP="adaptive"), "libcorun.so")
 
     def test_missing_and_forbidden_programs(self):
         missing = run("--", "corun-no-such-program")

@@ -364,7 +364,7 @@ class Cycles(Case):
             time.sleep(chance.uniform(0.0, 0.03))
             other.kill()
         self.held_by(one)
-        self.assertLess(node_file.path_in(self.folder).stat().st_size, 20 * node_file.SIZE)
+        self.assertLess(node_file.path_in(self.folder).stat().st_size, 4 * node_file.SIZE)
         descriptors = os.listdir(f"/proc/{one.process.pid}/fd")
         self.assertLess(len(descriptors), 10)
         # It does not follow who comes and goes all the time, but when that is over it has everything.
