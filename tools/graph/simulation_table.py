@@ -393,7 +393,7 @@ def main() -> None:
     )
     parser.add_argument("--corun", type=Path, default=ROOT / "build/tools/corun")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "policy/SIMULATION.md")
-    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2, help="simulations side by side [2]")
     parser.add_argument("--quick", action="store_true", help="without tornado and draws")
     options = parser.parse_args()
