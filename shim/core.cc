@@ -206,24 +206,26 @@ inline void fetch_next(ThreadState& thread, Slot& slot, const OpRecord* record) 
 
 }  // namespace
 
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) {
+int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call,
+             int limit) {
     scope.depth = 0;
     if (!globals.active.load(std::memory_order_acquire)) [[unlikely]] {
         scopes_left(&scope);  // switched off after a jump: no width of ours stays behind
-        return process_passive_op();
+        process_passive_op();
+        return 0;
     }
     ThreadState* thread = this_thread;
     if (thread == nullptr) [[unlikely]] {
         thread = attach();
-        if (thread == nullptr) return;
+        if (thread == nullptr) return 0;
     }
     if (thread->busy) [[unlikely]]
-        return;
+        return 0;
     std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
     if (depth > 0) [[unlikely]] {
         if (thread->stack[depth - 1].frame <= &scope) drop_dead(*thread, &scope);
         depth = thread->depth.load(std::memory_order_relaxed);
-        if (depth == kDepth) return;
+        if (depth == kDepth) return 0;
         if (depth > 0 && (thread->stack[depth - 1].flags & kEntryContainer) == 0)
             become_container(*thread, thread->stack[depth - 1]);
     }
@@ -233,7 +235,7 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
                      : probe(*thread, first, identity, shape);
     if (slot.identity != identity || slot.shape != shape ||
         slot.record.load(std::memory_order_relaxed) == nullptr || freed_since(slot)) [[unlikely]] {
-        if (!resolve(*thread, slot, source, identity, shape, call)) return;
+        if (!resolve(*thread, slot, source, identity, shape, call)) return 0;
     }
     add(slot.calls, 1);
     OpRecord& record = *slot.record.load(std::memory_order_relaxed);
@@ -256,10 +258,13 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
     entry.flags = (flags & kContainer) != 0 ? kEntryContainer : 0;
     scope.depth = depth + 1;
     thread->depth.store(depth + 1, std::memory_order_relaxed);
-    if ((flags & kContainer) != 0) return;
+    if ((flags & kContainer) != 0) return 0;
 
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
-    const std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    if (width == 0) entry.flags |= kEntryPlain;
+    if (limit > 0 && (width == 0 || width > limit) && !decision.random)
+        width = static_cast<std::uint16_t>(limit);
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
     if ((flags & untimed) == 0 || decision.record_all) {
         entry.flags |= kEntryTimed;
@@ -270,9 +275,26 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
         entry.width = width;
         if ((flags & kAsked) != 0) note_built(slot, entry);
         pull_lever(*thread, entry);
-    } else {
-        entry.flags |= kEntryPlain;
     }
+    return width;
+}
+
+void op_width(const Scope& scope, int width) noexcept {
+    ThreadState* const thread = this_thread;
+    if (scope.depth == 0 || thread == nullptr) return;
+    if (scope.depth > thread->depth.load(std::memory_order_relaxed)) return;
+    Entry& entry = thread->stack[scope.depth - 1];
+    if (entry.frame != &scope) return;
+    entry.width = static_cast<std::uint16_t>(width >= globals.budget ? 0 : width);
+}
+
+bool op_open(const void* frame) noexcept {
+    const ThreadState* const thread = this_thread;
+    if (thread == nullptr) return false;
+    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (depth == 0) return false;
+    const Entry& entry = thread->stack[depth - 1];
+    return entry.frame > static_cast<const Scope*>(frame) && (entry.flags & kEntryContainer) == 0;
 }
 
 void op_end(Scope& scope) noexcept {

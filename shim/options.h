@@ -43,7 +43,7 @@ struct OptionRow {
     X(explore, number, "5", "0..100", stable, "extra time that sampling other widths may cost, in percent")  \
     X(cpus, integer, "0", "0..4096", stable,                                                                 \
       "upper limit of CPUs to use; 0: affinity mask and cgroup quota")                                       \
-    X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
+    X(hooks, list, "all", "all|none|tensorflow|openmp|blas", stable, "sources to hook")                      \
     X(openmp, choice, "safe", "off|safe|adaptive", experimental,                                             \
       "set, it takes `corun run`, or libcorun-openmp.so (adaptive: libcorun-adaptive.so) in LD_PRELOAD. "    \
       "off: "                                                                                                \
@@ -60,7 +60,12 @@ struct OptionRow {
     X(regions, text, "", "", experimental,                                                                   \
       "for CORUN_OPENMP=adaptive: regions that may be resized whatever they ask, as FUNCTION, "              \
       "OBJECT:FUNCTION or OBJECT+0xOFFSET, separated by commas; '*' stands for any text")                    \
-    X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
+    X(pool_cap, boolean, "yes", "", stable,                                                                  \
+      "cap TensorFlow's compute and Eigen pools, and OpenBLAS's threads, at the budget")                     \
+    X(blas_limits, boolean, "yes", "", stable,                                                               \
+      "run BLAS and LAPACK calls that are too small to gain from threads on fewer, and share the CPUs "      \
+      "among "                                                                                               \
+      "threads that call side by side, whatever the policy has learned")                                     \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
     X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \

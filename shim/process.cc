@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "shim/adaptive_objects.h"
+#include "shim/blas.h"
 #include "shim/build_id.h"
 #include "shim/clock.h"
 #include "shim/control.h"
@@ -87,6 +88,7 @@ void in_child() {
     loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_start_after_fork();
+    blas_after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
@@ -309,8 +311,9 @@ void lever_in_force(const char* lever, const char* effect, const char* option) n
     }
 }
 
-bool source_unwanted(Source) noexcept {
-    return process_off() || !options.has_word(OptionId::hooks, "tensorflow");
+bool source_unwanted(Source source) noexcept {
+    const char* const name = source == Source::blas ? "blas" : "tensorflow";
+    return process_off() || !options.has_word(OptionId::hooks, name);
 }
 
 void source_tell(Source source, const char* name, const char* state, const char* version,

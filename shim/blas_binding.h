@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which function a call of a BLAS routine was meant for. A process may hold several libraries that define the
+// same name (a wheel's, the system's), and each caller keeps the one that the loader has given its object.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/blas_library.h"
+#include "shim/loaded_object.h"
+
+namespace corun {
+
+/// What is known of one name as one object uses it. Never changed once it is in the table.
+struct BlasBinding {
+    LoadedObject caller;
+    void* function;        ///< the program's own
+    BlasLibrary* library;  ///< nullptr: its calls are forwarded as they are
+    LoadedObject target;   ///< that the function lies in
+    // Words that hold these values as long as the two are still the same and loaded.
+    std::array<const std::uint64_t*, 2> places;
+    std::array<std::uint64_t, 2> values;
+};
+
+inline constexpr std::size_t kBlasCallers = 4;  ///< kept of each name
+using BlasCallers = std::array<std::atomic<const BlasBinding*>, kBlasCallers>;
+
+/// The slow way: reads what the loader has left in memory. Ends the program as the loader would when nobody
+/// has the name. Not noexcept: see undisturbed.h.
+const BlasBinding& blas_find(BlasCallers& callers, const char* symbol, const void* caller);
+
+inline bool is_same_object(const LoadedObject& a, const LoadedObject& b) {
+    return a.dynamic == b.dynamic && a.start == b.start && a.end == b.end;
+}
+
+/// @param caller the hook's return address. Some nanoseconds without a lock once it is known.
+inline const BlasBinding& blas_binding(BlasCallers& callers, const char* symbol, const void* caller) {
+    LoadedObject object;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
+    if (find_object(caller, object)) [[likely]] {
+        for (const auto& one : callers) {
+            const BlasBinding* const known = one.load(std::memory_order_acquire);
+            if (known == nullptr) break;
+            if (!is_same_object(known->caller, object) || *known->places[0] != known->values[0]) continue;
+            LoadedObject target;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
+            if (!find_object(known->function, target) || !is_same_object(known->target, target)) continue;
+            if (*known->places[1] == known->values[1]) return *known;
+        }
+    }
+    return blas_find(callers, symbol, caller);
+}
+
+}  // namespace corun
