@@ -38,6 +38,8 @@
     X(trtri, 0, 0, 3, 0,  0, cholesky, __VA_ARGS__)          \
     X(trsyl, 0, 4, 5, 0,  0, triangle, __VA_ARGS__)          \
     X(geqrf, 0, 1, 2, 0,  7, qr, __VA_ARGS__)                \
+    X(gelqf, 0, 1, 2, 0,  7, qr, __VA_ARGS__)                \
+    X(gerqf, 0, 1, 2, 0,  7, qr, __VA_ARGS__)                \
     X(geqp3, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
     X(gels,  0, 2, 3, 0, 10, qr, __VA_ARGS__)                \
     X(gelsy, 0, 1, 2, 0, 12, qr, __VA_ARGS__)                \
@@ -51,6 +53,8 @@
     X(gees,  1, 0, 4, 0, 13, eigen, __VA_ARGS__)             \
     X(ggev,  2, 0, 3, 0, 16, eigen, __VA_ARGS__)             \
     X(orgqr, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
+    X(orglq, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
+    X(orgrq, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
     X(ormqr, 0, 3, 4, 0, 12, qr, __VA_ARGS__)                \
     X(sytrd, 0, 0, 2, 0,  9, eigen_symmetric, __VA_ARGS__)   \
     X(syev,  1, 0, 3, 0,  8, eigen_symmetric, __VA_ARGS__)   \
@@ -63,6 +67,8 @@
     X(gees,  1, 0, 4, 0, 12, eigen, __VA_ARGS__)             \
     X(ggev,  2, 0, 3, 0, 15, eigen, __VA_ARGS__)             \
     X(ungqr, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
+    X(unglq, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
+    X(ungrq, 0, 1, 2, 0,  8, qr, __VA_ARGS__)                \
     X(unmqr, 0, 3, 4, 0, 12, qr, __VA_ARGS__)                \
     X(hetrd, 0, 0, 2, 0,  9, eigen_symmetric, __VA_ARGS__)   \
     X(heev,  1, 0, 3, 0,  8, eigen_symmetric, __VA_ARGS__)   \
