@@ -45,23 +45,6 @@ int propose_chunk(const LoopFeatures& loop) {
     return std::min(power_of_two(wanted), most_chunk(loop.iterations, loop.threads));
 }
 
-void LoopMoments::add(std::int64_t iterations, double seconds) {
-    if (iterations < 1 || !(seconds > 0.0) || !std::isfinite(seconds)) return;
-    const auto count = static_cast<double>(iterations);
-    chunks_ += 1.0;
-    iterations_ += count;
-    seconds_ += seconds;
-    squares_ += seconds * seconds / count;
-}
-
-std::optional<LoopFeatures> LoopMoments::features(int threads, double dispatch_seconds) const {
-    if (!(iterations_ > 0.0)) return std::nullopt;
-    const double mean = seconds_ / iterations_;
-    // Of n chunks the sum of (t - c m)^2 / c is (n - 1) variances of one iteration.
-    const double variance = chunks_ > 1.0 ? std::max(0.0, squares_ - mean * seconds_) / (chunks_ - 1.0) : 0.0;
-    return LoopFeatures{iterations_, mean, std::sqrt(variance) / mean, threads, dispatch_seconds};
-}
-
 ChunkSearch::ChunkSearch(int own, int proposal, int most)
     : own_(std::max(own, 1)), most_(power_of_two(most)) {
     begin(std::min(power_of_two(proposal), most_), Stage::twos);

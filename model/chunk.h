@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "model/curve.h"
@@ -18,7 +17,8 @@ namespace corun::model {
 struct LoopFeatures {
     double iterations = 0.0;           ///< of the whole loop, >= 1
     double mean_seconds = 0.0;         ///< of one iteration
-    double spread = 0.0;               ///< standard deviation of the iterations' costs over their mean
+    double spread = 0.0;               ///< standard deviation of the iterations' costs over their mean;
+                                       ///< the tree as it is makes nothing of it
     int threads = 1;                   ///< that share the loop, >= 1
     double dispatch_seconds = 100e-9;  ///< that it takes one thread to get a chunk
 };
@@ -29,22 +29,6 @@ struct LoopFeatures {
 /// The tree's answer: a power of two in [1, most_chunk()]. A feature that is no number, or a loop without
 /// iterations or cost, gives 1.
 [[nodiscard]] int propose_chunk(const LoopFeatures& features);
-
-/// The mean and the spread of iterations from the chunks that one loop was handed out in. The spread is
-/// right where neighbouring iterations are independent, and too high where they are alike, which asks for
-/// smaller chunks too.
-class LoopMoments {
-  public:
-    void add(std::int64_t iterations, double seconds);  ///< one chunk; what is not positive is ignored
-    /// Nothing before the first chunk.
-    [[nodiscard]] std::optional<LoopFeatures> features(int threads, double dispatch_seconds) const;
-
-  private:
-    double chunks_ = 0.0;
-    double iterations_ = 0.0;
-    double seconds_ = 0.0;
-    double squares_ = 0.0;  // of seconds / sqrt(iterations), whose variance is that of one iteration
-};
 
 /// Corrects a proposal by measuring: a local search over powers of two. The chunks in question run in turn,
 /// call by call, so that a drift of the machine falls on all alike; medians of `samples` decide, a step is

@@ -9,7 +9,7 @@ namespace corun::policy {
 namespace {
 
 // Where a second thread begins to pay, as the side of a square problem. Measured in one process with 1 and 2
-// threads in turn (OpenBLAS 0.3.30 of the numpy wheel, 2 CPUs, double; tests/bench/blas.py --probe), then
+// threads in turn (OpenBLAS 0.3.30 of the numpy wheel, 2 CPUs, double; tests/bench/blas.py probe), then
 // taken a step lower, since this is a limit: at these sizes and below two threads were never more than 2 %
 // faster, and up to 25 % slower (qr, svd, eig at 128), or three times (Cholesky at 192).
 constexpr double kMultiply = 64.0;  // OpenBLAS itself stays on one thread up to here

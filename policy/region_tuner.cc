@@ -122,7 +122,8 @@ void RegionTuner::in_trial(const TimedCall& call) {
     const bool has_settled = trial.settled.size() >= 2 || trial.switched.size() >= kUnsettled;
     if (hopeless || (has_settled && trial.block_seconds >= kBlockSeconds) ||
         trial.block_calls >= kBlockCalls) {
-        if (hopeless) trial.blocks = 2 * kBlocks;
+        // Twice: one block may have met with a burst of the machine.
+        if (hopeless && trial.hopeless++ > 0) trial.blocks = 2 * kBlocks;
         end_block(call.now);
     }
 }
@@ -199,6 +200,7 @@ void RegionTuner::next_width(double now) {
     trial.widths.pop_back();
     trial.at_own = false;
     trial.blocks = 0;
+    trial.hopeless = 0;
 }
 
 void RegionTuner::end_trial(double now) {

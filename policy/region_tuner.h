@@ -69,6 +69,8 @@ class RegionTuner {
     [[nodiscard]] int width(Id id) const;        ///< for its next call
     [[nodiscard]] bool wants_each(Id id) const;  ///< each call is to be timed, not one of many
 
+    [[nodiscard]] double share(Id id) const { return regions_[id].share; }  ///< of the run time, lately
+
     // --- for the report
     [[nodiscard]] std::vector<model::Point> curve(Id id) const;  ///< seconds a call, settled
     [[nodiscard]] double charged(Id id) const;  ///< seconds of switching into it that the plan has counted
@@ -116,6 +118,7 @@ class RegionTuner {
         int width;                // that is tried now
         bool at_own;              // the block that runs
         int blocks;               // that have ended
+        int hopeless;             // of them at `width`, far slower than at the own one
         std::vector<double> settled;
         std::vector<double> switched;
         double block_seconds;

@@ -23,6 +23,7 @@ constexpr double kDeserted = 2.0;  // seconds without a look of the leader: anot
 constinit std::atomic<std::uint32_t> leader{0};  // its shard number; 0: none yet
 constinit std::atomic<std::uint64_t> leader_at{0};
 constinit std::atomic<std::uint64_t> others_at{0};  // ticks of a look of another thread
+constinit std::atomic<bool> schedule_set{false};    // by the program: its runtime schedules are its own
 
 std::uint64_t in_ticks(double seconds) {
     return static_cast<std::uint64_t>(seconds * adaptive_rate.load(std::memory_order_relaxed));
@@ -93,6 +94,27 @@ std::int32_t any_width(const Runtime& runtime, std::int32_t own) {
     return (word & 1U) != 0 ? 1 : own;
 }
 
+// By the user's word in the environment, by the program's own, or by nobody's: gcc's default, which is
+// dynamic with a chunk of 1, as is OMP_SCHEDULE=dynamic.
+bool is_free_runtime(const AdaptiveRegion& region, const Runtime& runtime) {
+    if ((region.facts.load(std::memory_order_relaxed) & policy::kLoopRuntime) == 0 ||
+        !engine_runtime_free() || schedule_set.load(std::memory_order_relaxed))
+        return false;
+    constexpr int dynamic = 2;
+    constexpr int monotonic = static_cast<int>(0x80000000U);
+    int kind = 0;
+    int chunk = 0;
+    get_schedule_of(runtime)(&kind, &chunk);
+    return (kind & ~monotonic) == dynamic && chunk <= 1;
+}
+
+// For tests of correctness: powers of two by turns, never the own chunk.
+std::uint64_t any_chunk() {
+    static constinit thread_local std::uint32_t state __attribute__((tls_model("initial-exec"))) = 1;
+    state = state * 1664525 + 1013904223;
+    return std::uint64_t{2} << ((state >> 16) % 7);
+}
+
 // What the leader's call runs at. The program's own word is a ceiling, whatever was decided before.
 std::int32_t width_of(const AdaptiveRegion& region, const Runtime& runtime) {
     const std::uint32_t control = region.control.load(std::memory_order_acquire);
@@ -109,11 +131,42 @@ void lead(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, st
     if (is_looked_at(control, calls) || engine_news.load(std::memory_order_relaxed)) [[unlikely]]
         look(call, region, runtime, calls);
     call.width = width_of(region, runtime);
+    thread.loops = 0;
+    thread.iterations = 0;
+    call.member.free_runtime = is_free_runtime(region, runtime);
+    call.member.chunk = region.chunk.load(std::memory_order_relaxed);
+    if ((control & kAnyWidth) != 0 && call.member.chunk != 0) call.member.chunk = chunk_word(any_chunk(), 0);
     if (call.width != 0)
         region.resized.store(region.resized.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     call.before = thread.last_width;
     thread.last = &region;
     thread.last_width = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
+}
+
+// Whether what starts at `site` is the loop of this region that is tuned: the first whose chunk is 1, as it
+// is where nobody chose it. Of a region that is listed, the first.
+bool is_its_loop(AdaptiveRegion& region, const void* site, std::uint64_t own) {
+    if (own != 1 && region.revokes.load(std::memory_order_relaxed) == 0) return false;
+    const void* there = region.loop.load(std::memory_order_relaxed);
+    if (there == nullptr && region.loop.compare_exchange_strong(there, site, std::memory_order_relaxed))
+        return true;
+    return there == site;
+}
+
+// Of a loop of this region, which was opened with the chunk of `word`.
+std::uint64_t chunk_in(AdaptiveRegion& region, std::uint64_t word, std::uint64_t iterations,
+                       std::uint64_t own) {
+    AdaptiveThread& thread = adaptive_thread;
+    const std::uint64_t chunk =
+        word != 0 ? policy::chunk_for(word & 0xFFFFFFFFU, word >> 32, iterations, own) : own;
+    if (!is_leader(0)) return chunk;
+    if (thread.loops == 0 && word != 0)
+        region.rechunked.store(region.rechunked.load(std::memory_order_relaxed) + 1,
+                               std::memory_order_relaxed);
+    ++thread.loops;
+    thread.iterations += iterations;
+    thread.chunk_used = chunk;
+    return chunk;
 }
 
 void note_named(AdaptiveRegion& region, long threads) {
@@ -145,6 +198,8 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
     call.begin = 0;
     call.before = 0;
+    call.member.free_runtime = false;
+    call.member.chunk = 0;
     if (is_leader(0)) [[likely]] {
         lead(call, region, runtime, control);
         if ((region.control.load(std::memory_order_relaxed) & kLeft) != 0) return;
@@ -154,7 +209,13 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
         if (get_level_of(runtime)() > 0) return note_nested(region);
     }
     call.region = &region;
-    call.member = {const_cast<void*>(body), nullptr, &region, call.width, 0};
+    Member& member = call.member;
+    member.body = const_cast<void*>(body);
+    member.region = &region;
+    member.width = call.width;
+    member.team = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
+    member.runtime = &runtime;
+    member.timed = call.begin != 0;
     if (call.begin != 0) call.begin = ticks();
 }
 
@@ -165,12 +226,40 @@ void adaptive_timed(const AdaptiveCall& call) noexcept {
     const std::int32_t width = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
     const auto apart = static_cast<std::int64_t>(call.begin - others_at.load(std::memory_order_relaxed));
     const bool solo = apart > static_cast<std::int64_t>(in_ticks(kAlone));
-    const AdaptiveSample sample{&region, width, call.before, call.begin, end, solo};
+    const AdaptiveThread& thread = adaptive_thread;
+    const AdaptiveSample sample{&region, width,        call.before,       call.begin,       end,
+                                solo,    thread.loops, thread.iterations, thread.chunk_used};
+    const std::uint64_t threads = call.member.threads.load(std::memory_order_relaxed);
+    const std::uint64_t work = call.member.work.load(std::memory_order_relaxed);
+    region.work.store(region.work.load(std::memory_order_relaxed) + work, std::memory_order_relaxed);
+    const std::uint64_t span = threads * call.member.longest.load(std::memory_order_relaxed);
+    region.span.store(region.span.load(std::memory_order_relaxed) + span, std::memory_order_relaxed);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     if ((control & kEach) != 0)
         engine_trial(sample);
     else if ((control & kWatched) != 0)
         engine_sample(sample);
+}
+
+// All threads of a team must hand out the same: it follows from what the leader has decided when it opened
+// the region, and only for the loop of that region. In a team that was opened inside it, which only the
+// leader's thread would take for the region's own, the level is another one.
+std::uint64_t adaptive_loop_chunk(const Runtime& runtime, const void* site, std::uint64_t iterations,
+                                  std::uint64_t own) noexcept {
+    const AdaptiveThread& thread = adaptive_thread;
+    AdaptiveRegion& region = *thread.inside;
+    const void* const frame = __builtin_frame_address(0);
+    if (reinterpret_cast<std::uintptr_t>(frame) >= reinterpret_cast<std::uintptr_t>(thread.frame)) return own;
+    if (runtime.bit != thread.runtime->bit || !is_its_loop(region, site, own)) return own;
+    if (get_level_of(runtime)() != 1) return own;
+    return chunk_in(region, thread.chunk, iterations, own);
+}
+
+std::uint64_t adaptive_combined_chunk(const AdaptiveCall& call, const Runtime& runtime,
+                                      std::uint64_t iterations, std::uint64_t own) noexcept {
+    if (!is_its_loop(*call.region, call.member.body, own) || !is_leader(0) || get_level_of(runtime)() != 0)
+        return own;
+    return chunk_in(*call.region, call.member.chunk, iterations, own);
 }
 
 void adaptive_note(AdaptiveRegion& region, std::uint32_t fact) noexcept {
@@ -181,6 +270,10 @@ void adaptive_note(AdaptiveRegion& region, std::uint32_t fact) noexcept {
     // The engine puts a word in place of the one that it has seen only: this one stays.
     region.control.store(kLeft, std::memory_order_release);
     engine_news.store(true, std::memory_order_release);
+}
+
+void adaptive_schedule_set() noexcept {
+    schedule_set.store(true, std::memory_order_relaxed);
 }
 
 void adaptive_outside(const Runtime& runtime, std::uint32_t fact, const void* caller) noexcept {

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "policy/region.h"
+#include "policy/region_chunk.h"
 #include "shim/openmp.h"
 
 namespace corun {
@@ -27,6 +28,12 @@ inline constexpr std::uint32_t kAnyWidth = 1U << 4;  ///< another one with each 
 inline constexpr std::uint32_t kWidthShift = 16;     ///< above: its width, 0: the program's own
 inline constexpr std::uint64_t kRareEvery = 64;
 
+/// A chunk and the number of iterations of the loops that it was found for, in one word. 0: the program's
+/// own.
+constexpr std::uint64_t chunk_word(std::uint64_t chunk, std::uint64_t usual) {
+    return chunk > 0xFFFFFFFFU ? 0 : (usual > 0xFFFFFFFFU ? 0xFFFFFFFFU : usual) << 32 | chunk;
+}
+
 /// What is known of a region beside its record, in the same order.
 struct alignas(64) AdaptiveRegion {
     std::atomic<std::uint32_t> facts;    ///< policy::RegionFact, sticky
@@ -37,6 +44,13 @@ struct alignas(64) AdaptiveRegion {
     std::atomic<std::uint64_t> calls;     ///< of the leader
     std::atomic<std::uint64_t> resized;   ///< of them at another width than its own
     std::atomic<std::uint64_t> evidence;  ///< of them with a team of 2 or more that had a loop
+    // Of its first loop with a dynamic schedule whose chunk nobody has chosen.
+    std::atomic<const void*> loop;     ///< where it is started: its code; null: there is none so far
+    std::atomic<std::uint64_t> chunk;  ///< chunk_word()
+    // Written by the leader only.
+    std::atomic<std::uint64_t> rechunked;  ///< calls of the leader with another chunk than the loop's own
+    std::atomic<std::uint64_t> work;       ///< ticks of all threads in its code, of the calls timed
+    std::atomic<std::uint64_t> span;       ///< ... if each had taken as long as the slowest
 };
 extern constinit std::array<AdaptiveRegion, kRegions + kRegionProbes> adaptive_regions;
 
@@ -46,11 +60,19 @@ inline AdaptiveRegion& adaptive_region(const RegionRecord& record) noexcept {
 
 /// Of the calling thread.
 struct AdaptiveThread {
-    AdaptiveRegion* inside;   ///< the innermost region with a body of ours that it is in
-    const void* frame;        ///< of that body: what is called from it lies below
-    std::int32_t width;       ///< of that region; 0: the program's own
-    AdaptiveRegion* last;     ///< of the leader: the region before
-    std::int32_t last_width;  ///< of that; 0: unknown
+    AdaptiveRegion* inside;  ///< the innermost region with a body of ours that it is in
+    const void* frame;       ///< of that body: what is called from it lies below
+    std::int32_t width;      ///< of that region; 0: the program's own
+    std::int32_t team;       ///< threads that it was opened for
+    const Runtime* runtime;  ///< that opened it
+    std::uint64_t chunk;     ///< chunk_word() of its loop, the same for the whole team
+    bool free_runtime;       ///< its schedule(runtime) is a dynamic one whose chunk nobody has chosen
+    // Of the leader, since it opened its region.
+    std::uint32_t loops;       ///< runs of the region's loop
+    std::uint64_t iterations;  ///< of them all
+    std::uint64_t chunk_used;  ///< by the last
+    AdaptiveRegion* last;      ///< of the leader: the region before
+    std::int32_t last_width;   ///< of that; 0: unknown
 };
 extern constinit thread_local AdaptiveThread adaptive_thread __attribute__((tls_model("initial-exec")));
 
@@ -62,6 +84,13 @@ struct Member {
     AdaptiveRegion* region;
     std::int32_t width;  ///< that it was given; 0: the program's own
     std::int32_t count;  ///< of arguments
+    std::int32_t team;   ///< as in AdaptiveThread, the next three too
+    const Runtime* runtime;
+    std::uint64_t chunk;
+    bool free_runtime;
+    bool timed;  ///< each thread adds how long it was in the body
+    std::atomic<std::uint32_t> threads;
+    std::atomic<std::uint64_t> work, longest;  ///< ticks: of all of them, of the slowest
 };
 
 /// One region that is opened while adaptive_on.
@@ -122,6 +151,54 @@ inline void adaptive_loop(std::uint32_t fact) noexcept {
         reinterpret_cast<std::uintptr_t>(adaptive_thread.frame))
         adaptive_fact(fact);
 }
+
+/// Steps of a loop that counts from `first` towards `last`, which it may reach; 0 where it does not go there.
+template <typename T, typename S>
+constexpr std::uint64_t loop_iterations_to(T first, T last, S step) noexcept {
+    const bool up = step > 0;
+    if (step == 0 || (up ? first > last : first < last)) return 0;
+    const auto from = static_cast<std::uint64_t>(up ? first : last);
+    const auto to = static_cast<std::uint64_t>(up ? last : first);
+    const auto by =
+        up ? static_cast<std::uint64_t>(step) : std::uint64_t{0} - static_cast<std::uint64_t>(step);
+    return (by == 1 ? to - from : (to - from) / by) + 1;
+}
+/// The same where it does not reach `end`.
+template <typename T, typename S>
+constexpr std::uint64_t loop_iterations(T first, T end, S step) noexcept {
+    if (first == end) return 0;
+    return loop_iterations_to(first, static_cast<T>(step > 0 ? end - 1 : end + 1), step);
+}
+
+/// The chunk for a loop inside the region that the calling thread is in; `own` if nothing else was decided.
+std::uint64_t adaptive_loop_chunk(const Runtime& runtime, const void* site, std::uint64_t iterations,
+                                  std::uint64_t own) noexcept;
+
+/// A dynamic schedule of `own` iterations a chunk begins at `site`, on each thread of the team.
+template <typename T>
+inline T adaptive_chunk(const Runtime& runtime, const void* site, std::uint64_t iterations, T own) noexcept {
+    if (adaptive_thread.inside == nullptr || own < 1) [[likely]]
+        return own;
+    const std::uint64_t chunk =
+        adaptive_loop_chunk(runtime, site, iterations, static_cast<std::uint64_t>(own));
+    return static_cast<T>(chunk);
+}
+
+/// The same of a loop with schedule(runtime); 0: it stays what it is.
+inline std::uint64_t adaptive_runtime_chunk(const Runtime& runtime, const void* site,
+                                            std::uint64_t iterations) noexcept {
+    if (adaptive_thread.inside == nullptr || !adaptive_thread.free_runtime) [[likely]]
+        return 0;
+    const std::uint64_t chunk = adaptive_loop_chunk(runtime, site, iterations, 1);
+    return chunk > 1 ? chunk : 0;
+}
+
+/// The same of a region that is one loop, by the thread that opens it. `call.region` is not null.
+std::uint64_t adaptive_combined_chunk(const AdaptiveCall& call, const Runtime& runtime,
+                                      std::uint64_t iterations, std::uint64_t own) noexcept;
+
+/// The program has set its runtime schedule itself.
+void adaptive_schedule_set() noexcept;
 
 /// The maximum or the processors were asked for, or (only ever outside) the number was set.
 inline void adaptive_planned(const Runtime& runtime, std::uint32_t fact, const void* caller) noexcept {

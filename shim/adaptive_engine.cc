@@ -3,18 +3,14 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
-#include "policy/region_tuner.h"
 #include "shim/adaptive_objects.h"
+#include "shim/adaptive_state.h"
 #include "shim/message.h"
-#include "shim/symbol_names.h"
 #include "shim/undisturbed.h"
 
 namespace corun {
@@ -29,64 +25,12 @@ using policy::RegionTuner;
 constexpr double kTick = 0.005;           // seconds between looks of the tuner
 constexpr double kRareBelow = 100e-6;     // seconds a call: of shorter regions one of many is looked at
 constexpr std::uint64_t kLoopless = 256;  // calls without a loop: it has none
-constexpr std::size_t kSamples = 256;
-constexpr std::size_t kFollowed = 256;
-
 // What was asked or set outside regions, of each runtime: the first caller tells the object.
 struct Outside {
     std::atomic<std::uint32_t> facts;
     std::atomic<const void*> caller;
 };
 constinit std::array<Outside, kRuntimes> outside{};
-
-struct KnownObject {
-    LoadedObject object;
-    std::size_t runtime;
-    policy::RegionBook::Id id;
-    std::string name;
-};
-
-struct KnownRuntime {
-    policy::RegionBook::Id id;
-    policy::RuntimeKind kind;
-    std::unique_ptr<RegionTuner> tuner;
-    std::vector<std::size_t> regions;  // by the tuner's number
-    std::vector<std::uint64_t> calls;  // the same
-    std::uint64_t ticked = 0;
-    std::uint32_t facts = 0;  // seen outside so far
-};
-
-struct KnownRegion {
-    AdaptiveRegion* region;
-    const void* body;
-    std::size_t runtime;
-    policy::RegionBook::Id id;
-    RegionTuner::Id tuned;
-    std::uint64_t evidence = 0;  // that the book knows
-    double seconds = 0.0;        // of the last call timed
-    bool loopless = false;
-    RegionClass kind = RegionClass::too_few_calls;
-};
-
-struct Followed {
-    const AdaptiveRegion* before;
-    const AdaptiveRegion* after;
-    std::uint64_t count;
-};
-
-struct Engine {
-    AdaptiveSettings settings{};
-    policy::RegionBook book;
-    std::vector<KnownObject> objects;
-    std::map<std::size_t, KnownRuntime> runtimes;  // by index
-    std::map<const AdaptiveRegion*, std::size_t> numbers;
-    std::vector<KnownRegion> regions;
-    std::array<AdaptiveSample, kSamples> samples{};
-    std::size_t sample_count = 0;
-    std::array<Followed, kFollowed> followed{};
-    std::atomic<std::uint64_t> next{0};  // ticks at which a look is due
-    bool ffi_seen = false;
-};
 
 constinit std::atomic<Engine*> engine{nullptr};
 constinit std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -111,107 +55,48 @@ class Attempt {
     bool held_ = false;
 };
 
-double in_seconds(std::uint64_t ticks) {
-    return static_cast<double>(ticks) / adaptive_rate.load(std::memory_order_relaxed);
-}
-
-// The program by its own name: an entry of CORUN_REGIONS may give it.
-std::string listed_name(const LoadedObject& object) {
-    std::string path = object.name != nullptr ? object.name : "";
-    if (path.empty()) {
-        char own[4096];
-        const ssize_t length = readlink("/proc/self/exe", own, sizeof own);
-        path.assign(own, length > 0 ? static_cast<std::size_t>(length) : 0);
-    }
-    return path.substr(path.rfind('/') + 1);
-}
-
-std::string file_path(const LoadedObject& object) {
-    return object.name != nullptr && object.name[0] != '\0' ? object.name : "/proc/self/exe";
-}
-
-// --- making known
-// ------------------------------------------------------------------------------------------------
-
-KnownRuntime& runtime_known(Engine& all, const Runtime& runtime, std::uint64_t now) {
-    KnownRuntime& known = all.runtimes[runtime.index];
-    if (known.tuner != nullptr) return known;
-    known.kind =
-        runtime.kind == RuntimeKind::libomp ? policy::RuntimeKind::libomp : policy::RuntimeKind::libgomp;
-    known.id = all.book.add_runtime(known.kind);
-    if (all.ffi_seen) all.book.runtime_seen(known.id, policy::kAskedUnseen);
-    engine_news.store(true, std::memory_order_release);  // somebody may have asked it before
-    known.tuner = std::make_unique<RegionTuner>(policy::TunerSettings{known.kind, all.settings.explore, 0.05},
-                                                in_seconds(now));
-    return known;
-}
-
-KnownObject& object_known(Engine& all, const LoadedObject& object, std::size_t runtime) {
-    for (KnownObject& one : all.objects)
-        if (one.object.dynamic == object.dynamic && one.runtime == runtime) return one;
-    const std::string name = listed_name(object);
-    const auto id = all.book.add_object(name, all.runtimes.at(runtime).id, object_facts(object));
-    all.objects.push_back({object, runtime, id, name});
-    return all.objects.back();
-}
-
-// By its own name or by that of the function that opens it: clang numbers its regions.
-bool is_listed(const Engine& all, const KnownObject& object, const RegionRecord& record) {
-    if (all.settings.regions == nullptr || all.settings.regions[0] == '\0') return false;
-    const auto offset_of = [&](const std::atomic<const void*>& address) {
-        return reinterpret_cast<std::uintptr_t>(address.load(std::memory_order_relaxed)) - object.object.base;
-    };
-    const std::uint64_t offset = offset_of(record.body);
-    const std::string path = file_path(object.object);
-    const auto matches = [&](const std::string& name) {
-        return policy::list_matches(all.settings.regions, object.name, offset, name);
-    };
-    if (matches(function_name(path, offset))) return true;
-    const void* const opener = record.caller.load(std::memory_order_relaxed);
-    return object.object.holds(opener) && matches(function_name(path, offset_of(record.caller)));
-}
-
-// Nothing is known of code that no object holds: it stays as it is.
-KnownRegion* region_known(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) {
-    const auto found = all.numbers.find(&region);
-    if (found != all.numbers.end()) return &all.regions[found->second];
-    const auto index = static_cast<std::size_t>(&region - adaptive_regions.data());
-    const void* const body = regions[index].body.load(std::memory_order_relaxed);
-    LoadedObject object{};
-    if (!find_object(body, object)) return region.control.store(kLeft), nullptr;
-    KnownRuntime& of = runtime_known(all, runtime, now);
-    const KnownObject& in = object_known(all, object, runtime.index);
-    const bool listed = is_listed(all, in, regions[index]);
-    if (listed) region.revokes.store(policy::kNever, std::memory_order_relaxed);
-    KnownRegion known{};
-    known.region = &region;
-    known.body = body;
-    known.runtime = runtime.index;
-    known.id = all.book.add_region(listed_name(object), in.id, listed);
-    known.tuned = of.tuner->add(region.own.load(std::memory_order_relaxed));
-    of.regions.push_back(all.regions.size());
-    all.numbers[&region] = all.regions.size();
-    all.regions.push_back(known);
-    return &all.regions.back();
-}
-
 // --- judging
 // -----------------------------------------------------------------------------------------------------
 
-bool may_come(RegionClass kind) {
-    return kind == RegionClass::too_few_calls || policy::may_resize(kind);
+// Whether there may be a loop whose chunk is ours to choose.
+bool chunk_may_come(const Engine& all, const KnownRegion& known) {
+    return all.settings.chunks && policy::may_rechunk(known.kind) &&
+           (known.region->loop.load(std::memory_order_relaxed) != nullptr ||
+            known.region->calls.load(std::memory_order_relaxed) < policy::kEvidenceCalls);
 }
 
-void set_control(const Engine& all, const KnownRegion& known) {
+bool may_come(const Engine& all, const KnownRegion& known) {
+    return known.kind == RegionClass::too_few_calls || policy::may_resize(known.kind) ||
+           chunk_may_come(all, known);
+}
+
+// Until its chunk is found a region keeps its own width: what others cost follows from the chunk.
+bool seeks_chunk(const KnownRegion& known) {
+    return known.chunk && !known.chunk->settled();
+}
+
+void set_chunk(const Engine& all, KnownRegion& known) {
+    std::uint64_t word = 0;
+    if (all.settings.random && chunk_may_come(all, known))
+        word = chunk_word(2, 0);  // any, see adaptive.cc
+    else if (known.chunk && chunk_may_come(all, known))
+        word = chunk_word(static_cast<std::uint64_t>(known.chunk->chunk()),
+                          static_cast<std::uint64_t>(known.chunk->iterations()));
+    known.region->chunk.store((word & 0xFFFFFFFFU) > 1 ? word : 0, std::memory_order_relaxed);
+}
+
+void set_control(const Engine& all, KnownRegion& known) {
+    set_chunk(all, known);
     const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
     const int own = known.region->own.load(std::memory_order_relaxed);
     const int width = tuner.width(known.tuned);
     std::uint32_t wanted = kWatched;
-    if (!may_come(known.kind)) {
+    if (!may_come(all, known)) {
         wanted = kLeft;
     } else {
-        if (tuner.wants_each(known.tuned)) wanted |= kEach;
-        if (known.seconds < kRareBelow && !tuner.wants_each(known.tuned)) wanted |= kRare;
+        const bool each = tuner.wants_each(known.tuned) || seeks_chunk(known);
+        if (each) wanted |= kEach;
+        if (known.seconds < kRareBelow && !each) wanted |= kRare;
         if (all.settings.random && policy::may_resize(known.kind))
             wanted |= kAnyWidth;
         else if (width != own && policy::may_resize(known.kind))
@@ -242,7 +127,9 @@ void judge(Engine& all, KnownRegion& known) {
         known.kind = RegionClass::too_few_calls;
     const int own = std::max(region.own.load(std::memory_order_relaxed), 1);
     const KnownRuntime& of = all.runtimes.at(known.runtime);
-    of.tuner->allow(known.tuned, policy::allowed_widths(of.kind, known.kind, own), own);
+    of.tuner->allow(
+        known.tuned,
+        seeks_chunk(known) ? std::vector<int>{own} : policy::allowed_widths(of.kind, known.kind, own), own);
     set_control(all, known);
 }
 
@@ -271,6 +158,24 @@ void take_news(Engine& all) {
 // --- the tuner
 // ---------------------------------------------------------------------------------------------------
 
+// A loop that takes some of the run time is worth a search.
+void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
+    const int own = known.region->own.load(std::memory_order_relaxed);
+    if (sample.loops == 0 || sample.width != own || !sample.solo) return;
+    if (!known.chunk) {
+        const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
+        if (!chunk_may_come(all, known) || all.settings.random ||
+            tuner.share(known.tuned) < RegionTuner::kLeastShare)
+            return;
+        known.chunk.emplace(static_cast<int>(sample.chunk), all.settings.explore, in_seconds(sample.begin));
+    }
+    const bool sought = seeks_chunk(known);
+    known.chunk->timed({static_cast<int>(sample.chunk),
+                        static_cast<double>(sample.iterations) / static_cast<double>(sample.loops),
+                        static_cast<double>(sample.loops), own, known.seconds, in_seconds(sample.end)});
+    if (seeks_chunk(known) != sought) judge(all, known);
+}
+
 void take_samples(Engine& all) {
     for (std::size_t i = 0; i < all.sample_count; ++i) {
         const AdaptiveSample& sample = all.samples[i];
@@ -281,6 +186,7 @@ void take_samples(Engine& all) {
         all.runtimes.at(known.runtime)
             .tuner->timed(known.tuned,
                           {sample.width, sample.before, known.seconds, in_seconds(sample.end), sample.solo});
+        take_chunk(all, known, sample);
     }
     all.sample_count = 0;
 }
@@ -350,6 +256,8 @@ void adaptive_engine_start(const AdaptiveSettings& settings) noexcept {
     auto* const made = new (std::nothrow) Engine;  // never destroyed: threads outlive static objects
     if (made == nullptr) return;
     made->settings = settings;
+    const char* const schedule = std::getenv("OMP_SCHEDULE");
+    made->runtime_free = settings.chunks && (schedule == nullptr || std::strchr(schedule, ',') == nullptr);
     adaptive_rate.store(clock_ticks_per_second(), std::memory_order_relaxed);
     engine.store(made, std::memory_order_release);
     adaptive_on.store(true, std::memory_order_release);
@@ -360,6 +268,11 @@ bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept {
     const Engine* const all = engine.load(std::memory_order_acquire);
     return control == 0 || engine_news.load(std::memory_order_relaxed) ||
            (all != nullptr && now >= all->next.load(std::memory_order_relaxed));
+}
+
+bool engine_runtime_free() noexcept {
+    const Engine* const all = engine.load(std::memory_order_acquire);
+    return all != nullptr && all->runtime_free;
 }
 
 void engine_look(AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) noexcept {
@@ -434,6 +347,15 @@ void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept 
         region["width"] = tuner.width(known.tuned);
         region["resized"] = known.region->resized.load(std::memory_order_relaxed);
         region["switch_seconds"] = tuner.charged(known.tuned);
+        region["rechunked"] = known.region->rechunked.load(std::memory_order_relaxed);
+        region["chunk"] = nullptr;
+        if (known.chunk)
+            region["chunk"] = {{"iterations", known.chunk->chunk()}, {"why", known.chunk->story()}};
+        const double span = static_cast<double>(known.region->span.load(std::memory_order_relaxed));
+        region["wait_share"] = nullptr;
+        if (span > 0.0)
+            region["wait_share"] =
+                1.0 - static_cast<double>(known.region->work.load(std::memory_order_relaxed)) / span;
         region["widths"] = nlohmann::json::array();
         for (const model::Point& point : tuner.curve(known.tuned))
             region["widths"].push_back({{"width", point.width}, {"solo_us", point.seconds * 1e6}});

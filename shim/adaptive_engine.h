@@ -19,12 +19,16 @@ struct AdaptiveSample {
     std::uint64_t begin;  ///< ticks
     std::uint64_t end;
     bool solo;
+    std::uint32_t loops;       ///< runs of its loop, see AdaptiveRegion::loop
+    std::uint64_t iterations;  ///< of them all
+    std::uint64_t chunk;       ///< that the last had
 };
 
 struct AdaptiveSettings {
     double explore;       ///< share of the run time that trials may cost
     const char* regions;  ///< CORUN_REGIONS; kept, not copied
     bool random;          ///< any width that is allowed, for tests of correctness
+    bool chunks;          ///< chunks of dynamic schedules are learned too
 };
 void adaptive_engine_start(const AdaptiveSettings& settings) noexcept;
 
@@ -32,6 +36,9 @@ void adaptive_engine_start(const AdaptiveSettings& settings) noexcept;
 /// lets the tuner look. Does nothing when another thread is at it. Keeps errno.
 void engine_look(AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) noexcept;
 bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept;
+
+/// Whether nobody has named a chunk for schedule(runtime) in the environment.
+bool engine_runtime_free() noexcept;
 
 void engine_sample(const AdaptiveSample& sample) noexcept;  ///< the leader's; kept until the next look
 void engine_trial(const AdaptiveSample& sample) noexcept;   ///< of a region whose calls are all timed

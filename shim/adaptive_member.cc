@@ -9,22 +9,46 @@ namespace {
 struct Outer {
     AdaptiveRegion* inside;
     const void* frame;
+    const Runtime* runtime;
+    std::uint64_t chunk;
+    std::uint64_t begin;  // ticks
     std::int32_t width;
+    std::int32_t team;
+    bool free_runtime;
 };
 
 inline Outer enter(const Member& member, const void* frame) {
     AdaptiveThread& thread = adaptive_thread;
-    const Outer outer{thread.inside, thread.frame, thread.width};
+    Outer outer{thread.inside, thread.frame, thread.runtime,     thread.chunk, 0,
+                thread.width,  thread.team,  thread.free_runtime};
     thread.inside = member.region;
     thread.frame = frame;
+    thread.runtime = member.runtime;
+    thread.chunk = member.chunk;
     thread.width = member.width;
+    thread.team = member.team;
+    thread.free_runtime = member.free_runtime;
+    if (member.timed) outer.begin = ticks();
     return outer;
 }
 
-inline void leave(const Outer& outer) {
-    adaptive_thread.inside = outer.inside;
-    adaptive_thread.frame = outer.frame;
-    adaptive_thread.width = outer.width;
+inline void leave(Member& member, const Outer& outer) {
+    AdaptiveThread& thread = adaptive_thread;
+    thread.inside = outer.inside;
+    thread.frame = outer.frame;
+    thread.runtime = outer.runtime;
+    thread.chunk = outer.chunk;
+    thread.width = outer.width;
+    thread.team = outer.team;
+    thread.free_runtime = outer.free_runtime;
+    if (outer.begin == 0) return;
+    const std::uint64_t work = ticks() - outer.begin;
+    member.threads.fetch_add(1, std::memory_order_relaxed);
+    member.work.fetch_add(work, std::memory_order_relaxed);
+    std::uint64_t longest = member.longest.load(std::memory_order_relaxed);
+    while (longest < work &&
+           !member.longest.compare_exchange_weak(longest, work, std::memory_order_relaxed)) {
+    }
 }
 
 }  // namespace
@@ -33,10 +57,10 @@ inline void leave(const Outer& outer) {
 extern "C" {
 
 [[gnu::noinline]] void corun_member(void* argument) {
-    const auto& member = *static_cast<const corun::Member*>(argument);
+    auto& member = *static_cast<corun::Member*>(argument);
     const corun::Outer outer = corun::enter(member, __builtin_frame_address(0));
     reinterpret_cast<corun::RegionBody*>(member.body)(member.data);
-    corun::leave(outer);
+    corun::leave(member, outer);
 }
 
 #if defined(__x86_64__)
@@ -95,10 +119,10 @@ corun_invoke:
 // clang-format on
 
 [[gnu::noinline]] void corun_kmp_member(int* thread, int* bound, void* argument) {
-    const auto& member = *static_cast<const corun::Member*>(argument);
+    auto& member = *static_cast<corun::Member*>(argument);
     const corun::Outer outer = corun::enter(member, __builtin_frame_address(0));
     corun_invoke(member.body, thread, bound, member.count, static_cast<void* const*>(member.data));
-    corun::leave(outer);
+    corun::leave(member, outer);
 }
 #endif
 }

@@ -4,7 +4,6 @@
 // and without destructors, so that exceptions, pthread_exit and longjmp of the program pass through.
 #include "shim/blas.h"
 
-#include "shim/blas_binding.h"
 #include "shim/blas_symbols.h"
 
 namespace corun::blas {
@@ -44,23 +43,19 @@ namespace corun::blas {
 #define ARGUMENT(i) a##i,
 
 extern "C" {
-#define H(type, routine, job, m, n, k, work, cost, vendor, before, after, words, by_value)                \
-    [[gnu::visibility("default")]] BlasWord corun_blas_##vendor##_##type##routine(                        \
-        CORUN_WORDS_##words(PARAMETER) double x, double y) __asm__(before #type #routine after);          \
-    BlasWord corun_blas_##vendor##_##type##routine(CORUN_WORDS_##words(PARAMETER) double x, double y) {   \
-        using Routine = BlasWord(CORUN_WORDS_##words(PARAMETER) double, double);                          \
-        const BlasBinding& binding =                                                                      \
-            blas_binding(bound[static_cast<std::size_t>(Function::vendor##_##type##routine)],             \
-                         before #type #routine after, __builtin_return_address(0));                       \
-        auto* const real = reinterpret_cast<Routine*>(binding.function);                                  \
-        BlasLibrary* const library = binding.library;                                                     \
-        if (library == nullptr || !blas_ready(*library)) return real(CORUN_WORDS_##words(ARGUMENT) x, y); \
-        const BlasWord head[] = {CORUN_HEAD_##words(ARGUMENT)};                                           \
-        BlasCall call;                                                                                    \
-        blas_begin(call, k_##type##routine, head, by_value, *library);                                    \
-        const BlasWord result = real(CORUN_WORDS_##words(ARGUMENT) x, y);                                 \
-        blas_end(call);                                                                                   \
-        return result;                                                                                    \
+#define H(type, routine, job, m, n, k, work, cost, vendor, before, after, words, by_value)                 \
+    [[gnu::visibility("default")]] BlasWord corun_blas_##vendor##_##type##routine(                         \
+        CORUN_WORDS_##words(PARAMETER) double x, double y) __asm__(before #type #routine after);           \
+    BlasWord corun_blas_##vendor##_##type##routine(CORUN_WORDS_##words(PARAMETER) double x, double y) {    \
+        using Routine = BlasWord(CORUN_WORDS_##words(PARAMETER) double, double);                           \
+        const BlasWord head[] = {CORUN_HEAD_##words(ARGUMENT)};                                            \
+        BlasCall call;                                                                                     \
+        void* const real = blas_begin(call, k_##type##routine, head, by_value,                             \
+                                      bound[static_cast<std::size_t>(Function::vendor##_##type##routine)], \
+                                      before #type #routine after, __builtin_return_address(0));           \
+        const BlasWord result = reinterpret_cast<Routine*>(real)(CORUN_WORDS_##words(ARGUMENT) x, y);      \
+        blas_end(call);                                                                                    \
+        return result;                                                                                     \
     }
 CORUN_EACH_BLAS_NAME(H)
 #undef H

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "policy/blas_width.h"
-#include "shim/blas_library.h"
+#include "shim/blas_binding.h"
 #include "shim/scope.h"
 
 namespace corun {
@@ -29,14 +29,14 @@ struct BlasCall {
     BlasStay stay;
 };
 
-/// Begins the scope and pulls the lever. @param head the first arguments, as far as the operation looks.
-/// @param by_value CBLAS
-void blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord* head, bool by_value,
-                BlasLibrary& library);
+/// Finds the program's own function, begins the scope and pulls the lever, where there is one and corun is
+/// on.
+/// @param head the first arguments, as far as the operation looks. @param by_value CBLAS
+/// @param bound of this name, called `symbol`. @param caller the hook's return address
+/// @return the function, to be called between this and blas_end()
+void* blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord* head, bool by_value,
+                 BlasCallers& bound, const char* symbol, const void* caller);
 void blas_end(BlasCall& call) noexcept;
-
-/// Whether calls are looked at: false while corun is off. Makes the source active on first use.
-bool blas_ready(BlasLibrary& library);
 
 void blas_after_fork() noexcept;  ///< in the child
 

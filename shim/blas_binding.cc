@@ -104,13 +104,14 @@ const BlasBinding* keep(BlasCallers& callers, const BlasBinding& binding) {
     if (bindings_made == kBindings) return nullptr;
     BlasBinding& kept = bindings[bindings_made++];
     kept = binding;
-    auto* place = callers.data();
-    for (auto& one : callers) {
+    const std::size_t first = blas_caller_place(binding.caller.dynamic);
+    auto* place = &callers[first];
+    for (std::size_t i = 0; i < kBlasCallers; ++i) {
+        auto& one = callers[(first + i) % kBlasCallers];
         const BlasBinding* const known = one.load(std::memory_order_relaxed);
-        if (known == nullptr || known->caller.dynamic == binding.caller.dynamic) {
-            place = &one;
-            break;
-        }
+        if (known != nullptr && known->caller.dynamic != binding.caller.dynamic) continue;
+        place = &one;
+        break;
     }
     place->store(&kept, std::memory_order_release);
     return &kept;

@@ -24,8 +24,15 @@ struct BlasBinding {
     std::array<std::uint64_t, 2> values;
 };
 
-inline constexpr std::size_t kBlasCallers = 4;  ///< kept of each name
+/// Kept of each name. Modules that call scipy through its pointers are dozens.
+inline constexpr std::size_t kBlasCallers = 32;
 using BlasCallers = std::array<std::atomic<const BlasBinding*>, kBlasCallers>;
+
+/// Where the search for a caller begins; it goes on behind it, to the first empty place.
+inline std::size_t blas_caller_place(const void* dynamic) {
+    return (reinterpret_cast<std::uintptr_t>(dynamic) * 0x9E3779B97F4A7C15ULL) >> 59;
+}
+static_assert(kBlasCallers == 32);
 
 /// The slow way: reads what the loader has left in memory. Ends the program as the loader would when nobody
 /// has the name. Not noexcept: see undisturbed.h.
@@ -39,8 +46,10 @@ inline bool is_same_object(const LoadedObject& a, const LoadedObject& b) {
 inline const BlasBinding& blas_binding(BlasCallers& callers, const char* symbol, const void* caller) {
     LoadedObject object;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
     if (find_object(caller, object)) [[likely]] {
-        for (const auto& one : callers) {
-            const BlasBinding* const known = one.load(std::memory_order_acquire);
+        const std::size_t first = blas_caller_place(object.dynamic);
+        for (std::size_t i = 0; i < kBlasCallers; ++i) {
+            const BlasBinding* const known =
+                callers[(first + i) % kBlasCallers].load(std::memory_order_acquire);
             if (known == nullptr) break;
             if (!is_same_object(known->caller, object) || *known->places[0] != known->values[0]) continue;
             LoadedObject target;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in

@@ -144,25 +144,22 @@ int limit_of(const BlasCall& call, const BlasLibrary& library) {
     return limit < budget ? limit : 0;
 }
 
-}  // namespace
-
-bool blas_ready(BlasLibrary& library) {
+// Whether calls are looked at: not while corun is off.
+bool ready(BlasLibrary& library) {
     const State now = state.load(std::memory_order_acquire);
     if (now == State::active || (now != State::off && activate(library))) return true;
     if (library.width.load(std::memory_order_relaxed) != 0) blas_put_back(library);
     return false;
 }
 
-void blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord* head, bool by_value,
-                BlasLibrary& library) {
-    call.open = false;
+void enter(BlasCall& call, BlasLibrary& library, const BlasWord* head, bool by_value) {
+    const BlasOperation& operation = *call.operation;
     if (operation.work != 0 && argument(head, operation.work, by_value) == -1) return;
     if (outermost != nullptr) [[unlikely]] {
         if (outermost > &call) return;  // LAPACK calls BLAS: the outermost call decides
         blas_leave(outermost_stay);     // that one was left by a jump
         outermost = nullptr;
     }
-    call.operation = &operation;
     call.scope.depth = 0;
     read_sizes(call, head, by_value);
     int width = 0;
@@ -175,6 +172,20 @@ void blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord* 
     outermost = &call;
     outermost_stay = call.stay;
     call.open = true;
+}
+
+}  // namespace
+
+void* blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord* head, bool by_value,
+                 BlasCallers& bound, const char* symbol, const void* caller) {
+    call.operation = &operation;
+    call.open = false;
+    const BlasBinding& binding = blas_binding(bound, symbol, caller);
+    // Its own copy: what is kept for one call only may be gone when the next begins.
+    void* const function = binding.function;
+    BlasLibrary* const library = binding.library;
+    if (library != nullptr && ready(*library)) enter(call, *library, head, by_value);
+    return function;
 }
 
 void blas_end(BlasCall& call) noexcept {

@@ -54,6 +54,24 @@ static inline void look_into(AdaptiveCall& call, RegionBody*& body, void*& data,
     data = &call.member;
 }
 
+// The chunk of a region that is one dynamic loop.
+static inline long chunk_of(AdaptiveCall& call, const Runtime& runtime, long first, long end, long step,
+                            long chunk) {
+    if (call.region == nullptr || chunk < 1) [[likely]]
+        return chunk;
+    const std::uint64_t own = static_cast<std::uint64_t>(chunk);
+    return static_cast<long>(adaptive_combined_chunk(call, runtime, loop_iterations(first, end, step), own));
+}
+
+// The same of one with schedule(runtime); 0: it stays what it is.
+static inline long runtime_chunk_of(AdaptiveCall& call, const Runtime& runtime, long first, long end,
+                                    long step) {
+    if (call.region == nullptr || !call.member.free_runtime) [[likely]]
+        return 0;
+    const long chunk = chunk_of(call, runtime, first, end, step, 1);
+    return chunk > 1 ? chunk : 0;
+}
+
 // A region from its begin to its end, with a loop of the kind that is said here.
 #define REGION(id, loop, parameters, ...)                                                          \
     void corun_##id parameters {                                                                   \
@@ -64,7 +82,7 @@ static inline void look_into(AdaptiveCall& call, RegionBody*& body, void*& data,
         adaptive_begin(call, region, runtime, reinterpret_cast<const void*>(body), threads, loop); \
         look_into(call, body, data, threads);                                                      \
         if (call.region == nullptr) watch(region, runtime, body, data);                            \
-        id##_of(runtime)(__VA_ARGS__);                                                             \
+        __VA_ARGS__;                                                                               \
         adaptive_end(call);                                                                        \
         region_end(region);                                                                        \
     }
@@ -72,22 +90,30 @@ static inline void look_into(AdaptiveCall& call, RegionBody*& body, void*& data,
 #define LOOP_PARAMETERS                                                                            \
     (RegionBody * body, void* data, unsigned threads, long first, long end, long step, long chunk, \
      unsigned flags)
-#define LOOP(id, loop) \
-    REGION(id, policy::loop, LOOP_PARAMETERS, body, data, threads, first, end, step, chunk, flags)
+#define LOOP(id, loop)                        \
+    REGION(id, policy::loop, LOOP_PARAMETERS, \
+           id##_of(runtime)(body, data, threads, first, end, step, chunk, flags))
+#define LOOP_DYNAMIC(id)                                             \
+    REGION(id, policy::kLoopDynamic, LOOP_PARAMETERS,                \
+           chunk = chunk_of(call, runtime, first, end, step, chunk); \
+           id##_of(runtime)(body, data, threads, first, end, step, chunk, flags))
 #define LOOP_RUNTIME_PARAMETERS \
     (RegionBody * body, void* data, unsigned threads, long first, long end, long step, unsigned flags)
-#define LOOP_RUNTIME(id) \
-    REGION(id, policy::kLoopRuntime, LOOP_RUNTIME_PARAMETERS, body, data, threads, first, end, step, flags)
+#define LOOP_RUNTIME(id)                                                                      \
+    REGION(id, policy::kLoopRuntime, LOOP_RUNTIME_PARAMETERS,                                 \
+           if (const long chunk = runtime_chunk_of(call, runtime, first, end, step))          \
+               loop_dynamic_of(runtime)(body, data, threads, first, end, step, chunk, flags); \
+           else id##_of(runtime)(body, data, threads, first, end, step, flags))
 
-REGION(parallel, 0, (RegionBody * body, void* data, unsigned threads, unsigned flags), body, data, threads,
-       flags)
+REGION(parallel, 0, (RegionBody * body, void* data, unsigned threads, unsigned flags),
+       parallel_of(runtime)(body, data, threads, flags))
 REGION(parallel_sections, 0,
-       (RegionBody * body, void* data, unsigned threads, unsigned sections, unsigned flags), body, data,
-       threads, sections, flags)
+       (RegionBody * body, void* data, unsigned threads, unsigned sections, unsigned flags),
+       parallel_sections_of(runtime)(body, data, threads, sections, flags))
 LOOP(loop_static, kLoopStatic)
-LOOP(loop_dynamic, kLoopDynamic)
+LOOP_DYNAMIC(loop_dynamic)
 LOOP(loop_guided, kLoopGuided)
-LOOP(loop_nonmonotonic_dynamic, kLoopDynamic)
+LOOP_DYNAMIC(loop_nonmonotonic_dynamic)
 LOOP(loop_nonmonotonic_guided, kLoopGuided)
 LOOP_RUNTIME(loop_runtime)
 LOOP_RUNTIME(loop_nonmonotonic_runtime)

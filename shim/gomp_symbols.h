@@ -8,7 +8,8 @@
 
 namespace corun {
 using RegionBody = void(void* data);
-}
+using Unsigned = unsigned long long;
+}  // namespace corun
 
 // X(id, symbol, result, parameters)
 // clang-format off
@@ -38,7 +39,21 @@ using RegionBody = void(void* data);
     X(for_nonmonotonic_guided, "GOMP_loop_nonmonotonic_guided_start", bool, (long first, long end, long step, long chunk, long* from, long* to)) \
     X(for_runtime, "GOMP_loop_runtime_start", bool, (long first, long end, long step, long* from, long* to))      \
     X(for_nonmonotonic_runtime, "GOMP_loop_nonmonotonic_runtime_start", bool, (long first, long end, long step, long* from, long* to)) \
-    X(for_maybe_nonmonotonic_runtime, "GOMP_loop_maybe_nonmonotonic_runtime_start", bool, (long first, long end, long step, long* from, long* to))
+    X(for_maybe_nonmonotonic_runtime, "GOMP_loop_maybe_nonmonotonic_runtime_start", bool, (long first, long end, long step, long* from, long* to)) \
+    X(ull_static, "GOMP_loop_ull_static_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned chunk, Unsigned* from, Unsigned* to)) \
+    X(ull_dynamic, "GOMP_loop_ull_dynamic_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned chunk, Unsigned* from, Unsigned* to)) \
+    X(ull_guided, "GOMP_loop_ull_guided_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned chunk, Unsigned* from, Unsigned* to)) \
+    X(ull_nonmonotonic_dynamic, "GOMP_loop_ull_nonmonotonic_dynamic_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned chunk, Unsigned* from, Unsigned* to)) \
+    X(ull_nonmonotonic_guided, "GOMP_loop_ull_nonmonotonic_guided_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned chunk, Unsigned* from, Unsigned* to)) \
+    X(ull_runtime, "GOMP_loop_ull_runtime_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned* from, Unsigned* to)) \
+    X(ull_nonmonotonic_runtime, "GOMP_loop_ull_nonmonotonic_runtime_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned* from, Unsigned* to)) \
+    X(ull_maybe_nonmonotonic_runtime, "GOMP_loop_ull_maybe_nonmonotonic_runtime_start", bool, (bool up, Unsigned first, Unsigned end, Unsigned step, Unsigned* from, Unsigned* to))
+
+// The program's own word about its runtime schedules. (32 bits: an enumeration.)
+#define CORUN_GOMP_ADAPTIVE_SCHEDULES(X)                                                                                  \
+    X(set_schedule, "omp_set_schedule", void, (int kind, int chunk))                                               \
+    X(set_schedule_fortran, "omp_set_schedule_", void, (const std::int32_t* kind, const std::int32_t* chunk))      \
+    X(set_schedule_fortran_8, "omp_set_schedule_8_", void, (const std::int32_t* kind, const std::int64_t* chunk))
 
 #define CORUN_GOMP_HOOKED(X)                                                                                      \
     X(parallel, "GOMP_parallel", void, (RegionBody* body, void* data, unsigned threads, unsigned flags))          \
@@ -81,10 +96,12 @@ using RegionBody = void(void* data);
     X(set_threads_fortran, "omp_set_num_threads_", void, (const std::int32_t* threads))                           \
     X(set_threads_fortran_8, "omp_set_num_threads_8_", void, (const std::int64_t* threads))                       \
     CORUN_GOMP_ADAPTIVE_QUESTIONS(X)                                                                                       \
-    CORUN_GOMP_ADAPTIVE_LOOPS(X)
+    CORUN_GOMP_ADAPTIVE_LOOPS(X)                                                                                          \
+    CORUN_GOMP_ADAPTIVE_SCHEDULES(X)
 
 #define CORUN_GOMP_NEEDED(X)                                                                                      \
     X(get_level, "omp_get_level", int, ())                                                                        \
+    X(get_schedule, "omp_get_schedule", void, (int* kind, int* chunk))                                            \
     X(most_levels, "omp_get_max_active_levels", int, ())                                                          \
     X(global_thread, "__kmpc_global_thread_num", int, (const void* place))
 // clang-format on

@@ -8,16 +8,32 @@ namespace {
 
 // The runtime's numbers of schedules; above them bits that say how chunks may follow each other, and an
 // ordered loop has 32 more.
+enum Schedule { kDynamic = 35, kGuided = 36, kRuntime = 37 };
+
 std::uint32_t loop_fact(int schedule) {
     switch (schedule & 0xFFFF) {
-        case 35:
+        case kDynamic:
             return policy::kLoopDynamic;
-        case 36:
+        case kGuided:
             return policy::kLoopGuided;
-        case 37:
+        case kRuntime:
             return policy::kLoopRuntime;
         default:
             return 0;  // ordered, or of a kind that nobody has looked at
+    }
+}
+
+// LLVM's runtime counts chunks, so that all threads of a team must say the same: see adaptive.cc.
+template <typename S>
+void choose_chunk(const Runtime& runtime, const void* site, std::uint32_t fact, std::uint64_t iterations,
+                  int& schedule, S& chunk) {
+    if (fact == policy::kLoopDynamic) {
+        chunk = adaptive_chunk(runtime, site, iterations, chunk);
+    } else if (fact == policy::kLoopRuntime) {
+        const std::uint64_t wanted = adaptive_runtime_chunk(runtime, site, iterations);
+        if (wanted == 0) return;
+        schedule += kDynamic - kRuntime;
+        chunk = static_cast<S>(wanted);
     }
 }
 
@@ -46,7 +62,9 @@ STATIC_INIT(static_init_8u, std::int64_t)
 #define DISPATCH_INIT(id, T, S)                                                                       \
     void corun_##id(const void* place, int thread, int schedule, T lower, T upper, S step, S chunk) { \
         const Runtime& runtime = runtime_of_place(place, CALLER, OpenMp::id);                         \
-        adaptive_loop(loop_fact(schedule));                                                           \
+        const std::uint32_t fact = loop_fact(schedule);                                               \
+        adaptive_loop(fact);                                                                          \
+        choose_chunk(runtime, CALLER, fact, loop_iterations_to(lower, upper, step), schedule, chunk); \
         id##_of(runtime)(place, thread, schedule, lower, upper, step, chunk);                         \
     }
 DISPATCH_INIT(dispatch_init_4, std::int32_t, std::int32_t)

@@ -32,7 +32,7 @@ OpenMpState look_at_options() {
     if (wanted && adaptive_hooked != nullptr && options.is(OptionId::openmp, "adaptive") &&
         options.is(OptionId::mode, "tune") && !options.boolean(OptionId::reproducible))
         adaptive_engine_start({options.number(OptionId::explore) / 100.0, options[OptionId::regions].data(),
-                               options.is(OptionId::policy, "random")});
+                               options.is(OptionId::policy, "random"), options.boolean(OptionId::chunk)});
     const auto state = wanted ? OpenMpState::active : OpenMpState::off;
     openmp_state.store(state, std::memory_order_release);
     return state;

@@ -60,12 +60,14 @@ struct OptionRow {
     X(regions, text, "", "", experimental,                                                                   \
       "for CORUN_OPENMP=adaptive: regions that may be resized whatever they ask, as FUNCTION, "              \
       "OBJECT:FUNCTION or OBJECT+0xOFFSET, separated by commas; '*' stands for any text")                    \
+    X(chunk, boolean, "yes", "", experimental,                                                               \
+      "for CORUN_OPENMP=adaptive: where a loop's schedule is dynamic and nobody chose its chunk, learn how " \
+      "many iterations a thread takes at a time")                                                            \
     X(pool_cap, boolean, "yes", "", stable,                                                                  \
       "cap TensorFlow's compute and Eigen pools, and OpenBLAS's threads, at the budget")                     \
     X(blas_limits, boolean, "yes", "", stable,                                                               \
       "run BLAS and LAPACK calls that are too small to gain from threads on fewer, and share the CPUs "      \
-      "among "                                                                                               \
-      "threads that call side by side, whatever the policy has learned")                                     \
+      "among threads that call side by side, whatever has been learned")                                     \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
     X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \

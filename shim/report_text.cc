@@ -334,6 +334,24 @@ std::string words_of(const json& names) {
     return result;
 }
 
+// "ran at another width in 1,200 calls, ...": what CORUN_OPENMP=adaptive did with it.
+std::string done_with(const json& region) {
+    std::string done;
+    const auto add = [&](const std::string& part) { done += (done.empty() ? "" : "; ") + part; };
+    if (const auto calls = number(region, "resized"); calls && *calls > 0.0) {
+        const auto switched = number(region, "switch_seconds");
+        add(fmt::format("{} calls at another width, {} for the changes", grouped(calls), seconds(switched)));
+    }
+    const json& chunk = field(region, "chunk");
+    if (const auto iterations = number(chunk, "iterations"))
+        add(fmt::format("{} {} at a time in {} calls ({})", grouped(iterations),
+                        *iterations == 1.0 ? "iteration" : "iterations", grouped(number(region, "rechunked")),
+                        text(chunk, "why")));
+    if (const auto waited = number(region, "wait_share"))
+        add(fmt::format("its threads waited {:.0f} % of the time at its end", 100.0 * *waited));
+    return done;
+}
+
 void append_regions(std::string& out, const json& report) {
     const auto& regions = list(report, "regions");
     if (regions.empty()) return;
@@ -353,6 +371,7 @@ void append_regions(std::string& out, const json& report) {
                            shorten(words_of(list(region, "class")), 30));
         if (const std::string why = text(region, "why"); !why.empty())
             append_wrapped(out, text(region, "kind") + ": " + why, 4);
+        if (const std::string done = done_with(region); !done.empty()) append_wrapped(out, done, 4);
     }
 }
 

@@ -41,11 +41,11 @@ double best_seconds(const Loop& loop) {
 
 // What a hook learns from one call that runs with `chunk`, when it sees each chunk with some noise.
 LoopFeatures seen(const Loop& loop, std::int64_t chunk, LoopMaker& noise) {
-    LoopMoments moments;
-    run_dynamic(loop, chunk, [&](std::int64_t iterations, double seconds) {
-        moments.add(iterations, seconds * std::exp(0.05 * noise.normal()));
-    });
-    return *moments.features(loop.threads, loop.dispatch());
+    double all = 0.0;
+    run_dynamic(loop, chunk,
+                [&](std::int64_t, double seconds) { all += seconds * std::exp(0.05 * noise.normal()); });
+    const auto iterations = static_cast<double>(loop.iterations());
+    return {iterations, all / iterations, 0.0, loop.threads, loop.dispatch()};
 }
 
 // Of one way to choose a chunk: how far it is from the best, over many loops.
@@ -73,37 +73,6 @@ class Score {
     std::string name_;
     std::vector<double> excess_;
 };
-
-// --- features
-
-TEST(LoopMoments, MeanAndSpreadOfIndependentIterations) {
-    LoopMaker random(3);
-    for (const std::int64_t chunk : {1, 4, 16}) {
-        LoopMoments moments;
-        for (int i = 0; i < 20000; ++i) {
-            double seconds = 0.0;
-            for (std::int64_t k = 0; k < chunk; ++k) seconds += random.between(0.0, 2e-6);
-            moments.add(chunk, seconds);
-        }
-        const auto features = moments.features(4, 50e-9);
-        ASSERT_TRUE(features);
-        EXPECT_NEAR(features->mean_seconds, 1e-6, 0.02e-6) << chunk;
-        EXPECT_NEAR(features->spread, 1.0 / std::sqrt(3.0), 0.02) << chunk;
-        EXPECT_DOUBLE_EQ(features->iterations, 20000.0 * static_cast<double>(chunk));
-        EXPECT_EQ(features->threads, 4);
-    }
-}
-
-TEST(LoopMoments, NothingOfNothing) {
-    LoopMoments moments;
-    moments.add(0, 1.0);
-    moments.add(1, 0.0);
-    moments.add(1, -1.0);
-    moments.add(1, std::nan(""));
-    EXPECT_FALSE(moments.features(2, 50e-9));
-    moments.add(10, 1e-6);
-    EXPECT_DOUBLE_EQ(moments.features(2, 50e-9)->spread, 0.0);
-}
 
 // --- the tree
 

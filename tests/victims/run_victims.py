@@ -848,7 +848,9 @@ class Exports(Case):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))
-        self.assertEqual(defined, wanted)
+        # BLAS and LAPACK, whose names are made from lists: blas/run_blas_victims.py knows them.
+        blas = re.compile(r"(scipy_)?(cblas_)?[sdcz][a-z0-9]+_?(64_)?")
+        self.assertEqual({name for name in defined if not blas.fullmatch(name)}, wanted)
 
     def test_needed(self) -> None:
         needed = set(re.findall(r"NEEDED.*\[(.+)\]", self.tool("readelf", "-d", str(LIBRARY))))

@@ -34,7 +34,7 @@ struct kernel {
 };
 
 extern const struct kernel parallel_kernel, stencil_kernel, sparse_kernel, reduction_kernel, irregular_kernel,
-    tiny_kernel, mixed_kernel;
+    fine_kernel, tiny_kernel, mixed_kernel;
 
 // Ends the program when there is no memory.
 void* get_memory(size_t count, size_t size);

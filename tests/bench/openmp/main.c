@@ -11,8 +11,8 @@
 #include "kernels.h"
 
 static const struct kernel* const kernels[] = {&parallel_kernel,  &stencil_kernel,   &sparse_kernel,
-                                               &reduction_kernel, &irregular_kernel, &tiny_kernel,
-                                               &mixed_kernel};
+                                               &reduction_kernel, &irregular_kernel, &fine_kernel,
+                                               &tiny_kernel,     &mixed_kernel};
 enum { kernel_count = sizeof kernels / sizeof *kernels };
 static const double batch_seconds = 0.02;
 

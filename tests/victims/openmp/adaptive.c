@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ static int other;  // teams that were not of the size that the program could rel
 static int narrow, wrong;
 
 #define DO(text) _Pragma(#text)
+#define COMMA ,
 #define LOOP(schedule_kind)                                  \
     DO(omp for schedule(schedule_kind))                      \
     for (int i = 0; i < kItems; i++) atomic_fetch_add(&sum, i)
@@ -385,6 +387,107 @@ static void tasks(void) {
     expect(kTeam);
 }
 
+// --- chunks: each iteration must run once, whatever a thread takes at a time
+static _Atomic int taken[kItems];
+static int length;  // of the loops, another one from round to round
+
+static void expect_once(int items) {
+    for (int i = 0; i < kItems; i++) {
+        wrong += taken[i] != (i < items ? 1 : 0);
+        taken[i] = 0;
+    }
+}
+
+#define CHUNKED(name, type, from, condition, next, schedule_kind, item) \
+    __attribute__((noinline)) static void name(void) {                  \
+        DO(omp parallel for schedule(schedule_kind))                    \
+        for (type i = from; condition; next) taken[item]++;             \
+        expect_once(length);                                            \
+    }
+CHUNKED(chunk_int, int, 0, i < length, i++, dynamic, i)
+CHUNKED(chunk_down, long, length - 1, i >= 0, i--, dynamic, i)
+CHUNKED(chunk_steps, long, -6, i < 3 * length - 6, i += 3, dynamic, (i + 6) / 3)
+CHUNKED(chunk_unsigned, unsigned, 0, i < (unsigned)length, i++, dynamic, i)
+CHUNKED(chunk_size, size_t, 0, i < (size_t)length, i++, dynamic, i)
+CHUNKED(chunk_size_down, size_t, 7 * (size_t)length, i > 0, i -= 7, dynamic, i / 7 - 1)
+CHUNKED(chunk_top, uint64_t, UINT64_MAX - (uint64_t)length, i < UINT64_MAX, i++, dynamic, UINT64_MAX - 1 - i)
+CHUNKED(chunk_monotonic, int, 0, i < length, i++, monotonic : dynamic, i)
+CHUNKED(chunk_runtime, int, 0, i < length, i++, runtime, i)
+CHUNKED(chunk_size_runtime, size_t, 0, i < (size_t)length, i++, runtime, i)
+CHUNKED(chunk_named, int, 0, i < length, i++, dynamic COMMA 4, i)
+CHUNKED(chunk_guided, int, 0, i < length, i++, guided, i)
+
+__attribute__((noinline)) static void chunk_in_turn(void) {
+#pragma omp parallel
+    for (int turn = 0; turn < 3; turn++) {
+#pragma omp for schedule(dynamic)
+        for (int i = 0; i < length - turn; i++) taken[i]++;
+#pragma omp single
+        expect_once(length - turn);
+#pragma omp for schedule(dynamic) nowait
+        for (long i = 0; i < length; i++) atomic_fetch_add(&sum, 1);
+    }
+    wrong += sum != 3 * length;
+    sum = 0;
+}
+
+__attribute__((noinline)) static void chunk_ordered(void) {
+    static int next;
+    next = 0;
+#pragma omp parallel for schedule(dynamic) ordered
+    for (int i = 0; i < length; i++) {
+        taken[i]++;
+#pragma omp ordered
+        wrong += next++ != i;
+    }
+    expect_once(length);
+}
+
+static void chunks(void) {
+    static int round;
+    length = 3 + round++ % 5 * 15;
+    void (*const all[])(void) = {chunk_int,       chunk_down,    chunk_steps,        chunk_unsigned,
+                                 chunk_size,      chunk_top,     chunk_monotonic,    chunk_runtime,
+                                 chunk_named,     chunk_guided,  chunk_size_runtime, chunk_in_turn,
+                                 chunk_size_down, chunk_ordered};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]();
+}
+
+// What the environment says of the runtime schedule is not looked at any more.
+static void chunk_set(void) {
+    static int round;
+    length = kItems;
+    if (++round == 300) omp_set_schedule(omp_sched_dynamic, 1);
+    chunk_runtime();
+}
+
+// The loop of a region, run by a team that is opened inside it too: of that only one thread is in the region.
+__attribute__((noinline)) static void shared_loop(void) {
+#pragma omp barrier
+#pragma omp for schedule(monotonic : dynamic)
+    for (int i = 0; i < kItems; i++) {
+        atomic_fetch_add(&sum, i);
+        sched_yield();  // each thread gets some
+    }
+}
+enum { kInside = 20 };
+static void chunk_inside(void) {
+    static int round;
+    const int nests = ++round > 100 && round < 120;
+    if (round == 1) omp_set_max_active_levels(2);
+#pragma omp parallel
+    {
+        shared_loop();
+#pragma omp single
+        for (int i = 0; nests && i < kInside; i++) {
+#pragma omp parallel num_threads(2)
+            shared_loop();
+        }
+    }
+    wrong += sum != (nests ? kInside + 1 : 1) * (kItems * (kItems - 1) / 2);
+    sum = 0;
+}
+
 static const struct {
     const char* name;
     void (*run)(void);
@@ -415,7 +518,10 @@ static const struct {
                   {"set-first", set_first},
                   {"processors-first", processors_first},
                   {"no-loop", no_loop},
-                  {"tasks", tasks}};
+                  {"tasks", tasks},
+                  {"chunks", chunks},
+                  {"chunk-set", chunk_set},
+                  {"chunk-inside", chunk_inside}};
 
 int main(int argc, char** argv) {
     for (size_t i = 0; argc > 1 && i < sizeof behaviours / sizeof *behaviours; i++) {

@@ -9,6 +9,7 @@ what is fast on the machine.
 """
 
 import ctypes.util
+import re
 
 import run_openmp_victims as openmp
 from run_openmp_victims import Case, base, compilers, library, program
@@ -182,6 +183,52 @@ class Settings(AdaptiveCase):
             self.assertEqual(outcome.report["regions"][0]["resized"], 0)
 
 
+class Chunks(AdaptiveCase):
+    """How many iterations a thread takes at a time: any number, in the whole team alike, where nobody chose it."""
+
+    FREE = ("chunk_int", "chunk_down", "chunk_steps", "chunk_unsigned", "chunk_size", "chunk_size_down", "chunk_top",
+            "chunk_monotonic", "chunk_in_turn")
+    CHOSEN = ("chunk_named", "chunk_guided", "chunk_ordered")
+    RUNTIME = ("chunk_runtime", "chunk_size_runtime")
+
+    def check(self, regions: list[dict], names: tuple[str, ...], changed: bool) -> None:
+        for name in names:
+            calls = [region["rechunked"] for region in regions if re.split(r"\W", region["name"])[0] == name]
+            self.assertEqual([count > CALLS / 4 if changed else count > 0 for count in calls], [changed], (name, calls))
+
+    @needs_cpus
+    def test_each_iteration_once(self) -> None:
+        for regions in self.regions("chunks", OMP_SCHEDULE="dynamic").values():
+            self.check(regions, self.FREE + self.RUNTIME, changed=True)
+            self.check(regions, self.CHOSEN, changed=False)
+
+    @needs_cpus
+    def test_the_users_own_word(self) -> None:
+        for schedule in ("dynamic,1", "guided"):
+            for regions in self.regions("chunks", OMP_SCHEDULE=schedule).values():
+                self.check(regions, self.RUNTIME + self.CHOSEN, changed=False)
+        for regions in self.regions("chunks", OMP_SCHEDULE="dynamic", CORUN_CHUNK="no").values():
+            self.check(regions, self.FREE + self.RUNTIME + self.CHOSEN, changed=False)
+
+    @needs_cpus
+    def test_listed(self) -> None:
+        for regions in self.regions("chunks", CORUN_REGIONS="chunk_named").values():
+            self.check(regions, ("chunk_named",), changed=True)
+
+    @needs_cpus
+    def test_the_programs_own_word(self) -> None:
+        for regions in self.regions("chunk-set", OMP_SCHEDULE="dynamic").values():
+            self.assertLess(regions[0]["rechunked"], 300)
+            self.assertGreater(regions[0]["rechunked"], 50)
+
+    @needs_cpus
+    def test_a_team_inside(self) -> None:
+        for regions in self.regions("chunk-inside").values():
+            outer = [region for region in regions if region["calls"] == CALLS]
+            self.assertGreater(outer[0]["rechunked"], 10)
+            self.assertLess(outer[0]["rechunked"], 102)
+
+
 class Jumps(AdaptiveCase):
     """Exceptions, longjmp and pthread_exit out of regions with a body of ours."""
 
@@ -223,7 +270,7 @@ class Told(AdaptiveCase):
 
 GROUPS = {
     "resized": Resized, "asks": Asks, "threadprivate": Threadprivate, "named": Named, "nested": Nested,
-    "planned": Planned, "loopless": Loopless, "settings": Settings, "jumps": Jumps, "opened": Opened, "told": Told,
+    "planned": Planned, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told,
 }
 
 
