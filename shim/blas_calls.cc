@@ -12,6 +12,7 @@
 #include "shim/blas.h"
 #include "shim/clock.h"
 #include "shim/process.h"
+#include "shim/state.h"
 #include "shim/undisturbed.h"
 
 namespace corun {
@@ -27,8 +28,7 @@ constexpr long kWaitNanoseconds = 50000;
 enum class State { unknown, deciding, active, off };
 constinit std::atomic<State> state{State::unknown};
 constinit bool limits_wanted = false;  // what is known without measuring is applied
-constinit int budget = 1;
-constinit int number_limit = 0;  // the program's own number is cut down to this; 0: it is not
+constinit bool cap_wanted = false;     // the program's own number is cut down to the budget
 
 constinit std::atomic<std::uint64_t> crowd_until{0};  // ticks
 constinit std::atomic<int> crowd{1};
@@ -81,8 +81,7 @@ bool try_activate(BlasLibrary& library) {
     static const SourceTable table{"blas", describe, nullptr, nullptr, nullptr};
     if (source_unwanted(Source::blas)) return false;
     const Options& options = process_options();
-    budget = process_budget().cpus;
-    number_limit = pool_limit();
+    cap_wanted = pool_limit() != 0;
     limits_wanted = options.is(OptionId::mode, "tune") && options.boolean(OptionId::blas_limits) &&
                     !process_frozen() &&
                     (options.is(OptionId::policy, "race") || options.is(OptionId::policy, "s1") ||
@@ -91,7 +90,7 @@ bool try_activate(BlasLibrary& library) {
     crowd_ticks = static_cast<std::uint64_t>(kCrowdSeconds * clock_ticks_per_second());
     if (!source_activate(Source::blas, table)) return false;
     source_tell(Source::blas, "blas", "active", library.name, "");
-    if (limits_wanted && budget > 1)
+    if (limits_wanted)
         lever_in_force("BLAS limits", "by the sizes of a call, and by the callers side by side",
                        "CORUN_BLAS_LIMITS");
     return true;
@@ -132,7 +131,7 @@ void wait_a_little() {
 }
 
 // Threads that this call may have at most; 0: nothing is known against the program's own number.
-int limit_of(const BlasCall& call, const BlasLibrary& library) {
+int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
     const int useful = policy::blas_useful_width(call.operation->cost, call.sizes, budget);
     const int others = blas_callers();
     int share = budget;
@@ -162,12 +161,13 @@ void enter(BlasCall& call, BlasLibrary& library, const BlasWord* head, bool by_v
     }
     call.scope.depth = 0;
     read_sizes(call, head, by_value);
+    const int budget = globals.budget.load(std::memory_order_relaxed);
     int width = 0;
     if (!op_open(&call.scope)) {  // an op of another runtime has its own lever
-        const int limit = limits_wanted ? limit_of(call, library) : 0;
+        const int limit = limits_wanted ? limit_of(call, library, budget) : 0;
         width = op_begin(call.scope, Source::blas, &operation, shape_of(call), &call, limit);
     }
-    const int given = blas_enter(call.stay, library, width, number_limit);
+    const int given = blas_enter(call.stay, library, width, cap_wanted ? budget : 0);
     if (given != (width != 0 ? width : budget)) op_width(call.scope, given);
     outermost = &call;
     outermost_stay = call.stay;

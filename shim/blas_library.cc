@@ -80,13 +80,17 @@ std::size_t identify(LoadedList& list, std::size_t index, BlasLibrary& made) {
     return LoadedList::kNone;
 }
 
-// The program's own number, cut down for good when it is above the budget. Only with nobody inside.
+// The program's own number, cut down while it is above the budget. Only with nobody inside.
 int own_number(BlasLibrary& library, int limit) {
-    const int own = library.get();
-    if (limit <= 0 || own <= limit || library.kind != BlasKind::process) return own;
-    library.set(limit);
-    if (library.capped.exchange(own, std::memory_order_relaxed) != own) pool_capped(library.name, own, limit);
-    return limit;
+    const int now = library.get();
+    if (limit <= 0 || library.kind != BlasKind::process || (now <= limit && now != library.cut)) return now;
+    const int word = now == library.cut ? library.word : now;
+    const int own = std::min(word, limit);
+    if (own != now) library.set(own);
+    if (own < word && (word != library.word || own != library.cut)) pool_capped(library.name, word, own);
+    library.word = word;
+    library.cut = own < word ? own : 0;
+    return own;
 }
 
 // Another number than what was set is the program's own word, spoken meanwhile.

@@ -30,7 +30,7 @@ struct BlasLibrary {
     std::atomic<std::uint32_t> state;  ///< callers inside; the highest bit while the number is being changed
     std::atomic<int> width;            ///< in force for those inside; 0: the program's own
     int own;                           ///< to be put back; only who changes the number looks at it
-    std::atomic<int> capped;           ///< the program's own word that was last cut down to the budget
+    int word, cut;  ///< the program's own number where it was above the budget, and what it was cut down to
 };
 
 /// One call, from enter to leave, on one thread.
