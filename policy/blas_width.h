@@ -33,6 +33,14 @@ struct BlasSizes {
 /// Threads that a call can use at most, by its sizes. @param budget CPUs, >= 1. @return 1..budget
 [[nodiscard]] int blas_useful_width(BlasCost cost, const BlasSizes& sizes, int budget);
 
+/// So small that OpenBLAS runs it on one thread whatever its number says, in less time than it would take to
+/// set that. Only products: what LAPACK does is longer.
+[[nodiscard]] constexpr bool blas_stays_on_one_thread(BlasCost cost, const BlasSizes& sizes) {
+    constexpr int kSide = 32;  // its own limit is 64 x 64 x 64 for gemm, 9,216 elements for gemv
+    return (cost == BlasCost::multiply || cost == BlasCost::vector) && sizes.m <= kSide && sizes.n <= kSide &&
+           sizes.k <= kSide;
+}
+
 /// Threads for each of `callers` that call side by side. @return 1..budget
 [[nodiscard]] int blas_share(int callers, int budget);
 

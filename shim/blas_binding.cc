@@ -94,6 +94,10 @@ bool look_up(LoadedList& list, const char* symbol, const void* caller, BlasBindi
     LoadedObject target{};
     find_object(found.address, target);
     binding.target = target;
+    if (index != LoadedList::kNone) {
+        list.order_below(index);
+        binding.keeps_target = list[found.index].in_order || list.stays(found.index);
+    }
     binding.library = blas_library_in(list, found.index);
     watch(list, found.index, 1, binding);
     if (index != LoadedList::kNone) watch(list, index, 0, binding);

@@ -19,6 +19,7 @@ struct BlasBinding {
     void* function;        ///< the program's own
     BlasLibrary* library;  ///< nullptr: its calls are forwarded as they are
     LoadedObject target;   ///< that the function lies in
+    bool keeps_target;     ///< it is not unloaded before the caller
     // Words that hold these values as long as the two are still the same and loaded.
     std::array<const std::uint64_t*, 2> places;
     std::array<std::uint64_t, 2> values;
@@ -52,6 +53,8 @@ inline const BlasBinding& blas_binding(BlasCallers& callers, const char* symbol,
                 callers[(first + i) % kBlasCallers].load(std::memory_order_acquire);
             if (known == nullptr) break;
             if (!is_same_object(known->caller, object) || *known->places[0] != known->values[0]) continue;
+            if (known->keeps_target) [[likely]]
+                return *known;
             LoadedObject target;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
             if (!find_object(known->function, target) || !is_same_object(known->target, target)) continue;
             if (*known->places[1] == known->values[1]) return *known;

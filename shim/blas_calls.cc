@@ -161,9 +161,16 @@ void enter(BlasCall& call, BlasLibrary& library, const BlasWord* head, bool by_v
     }
     call.scope.depth = 0;
     read_sizes(call, head, by_value);
+    const bool open = op_open(&call.scope);  // an op of another runtime has its own lever
+    if (policy::blas_stays_on_one_thread(operation.cost, call.sizes)) {
+        if (!open) op_begin(call.scope, Source::blas, &operation, shape_of(call), &call);
+        call.stay.library = nullptr;
+        call.open = true;
+        return;
+    }
     const int budget = globals.budget.load(std::memory_order_relaxed);
     int width = 0;
-    if (!op_open(&call.scope)) {  // an op of another runtime has its own lever
+    if (!open) {
         const int limit = limits_wanted ? limit_of(call, library, budget) : 0;
         width = op_begin(call.scope, Source::blas, &operation, shape_of(call), &call, limit);
     }
@@ -190,8 +197,10 @@ void* blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord*
 
 void blas_end(BlasCall& call) noexcept {
     if (!call.open) return;
-    blas_leave(call.stay);
-    outermost = nullptr;
+    if (call.stay.library != nullptr) {
+        blas_leave(call.stay);
+        outermost = nullptr;
+    }
     op_end(call.scope);
 }
 

@@ -76,6 +76,16 @@ TEST(BlasUsefulWidth, WhereTwoThreadsBeginToPay) {
     EXPECT_EQ(blas_useful_width(BlasCost::lu_solve, {0, 128, 1}, 2), 1);
 }
 
+TEST(BlasStaysOnOneThread, ProductsOnly) {
+    EXPECT_TRUE(blas_stays_on_one_thread(BlasCost::multiply, {32, 32, 32}));
+    EXPECT_TRUE(blas_stays_on_one_thread(BlasCost::vector, {8, 8, 0}));
+    EXPECT_FALSE(blas_stays_on_one_thread(BlasCost::multiply, {33, 8, 8}));
+    EXPECT_FALSE(blas_stays_on_one_thread(BlasCost::vector, {8, 1000000, 0}));
+    EXPECT_FALSE(
+        blas_stays_on_one_thread(BlasCost::triangle, {8, 8, 0}));  // OpenBLAS's trsm uses threads there
+    EXPECT_FALSE(blas_stays_on_one_thread(BlasCost::eigen, {0, 8, 0}));
+}
+
 TEST(BlasUsefulWidth, MissingAndNegativeSizes) {
     EXPECT_EQ(blas_useful_width(BlasCost::lu, {0, 500, 0}, 4), 4);  // getri has n alone
     EXPECT_EQ(blas_useful_width(BlasCost::svd, {0, 0, 0}, 4), 1);

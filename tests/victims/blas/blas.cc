@@ -91,7 +91,7 @@ void arguments() {
 }
 
 void limits() {
-    std::printf("small %d", gemm(8));
+    std::printf("small %d", gemm(40));
     std::printf(", large %d", gemm(1000));
     std::printf(", svd %d", svd(100));
     std::printf(", after %d\n", openblas_get_num_threads());
@@ -131,7 +131,7 @@ void inside() {
         threads.emplace_back([t, &narrow] {
             fake_during([] { victim::spin(0.2); });
             for (int i = 0; i < 20000; ++i) {
-                if (gemm(i % 7 == 0 ? 8 : 300 + t) == 1) narrow.fetch_add(1);
+                if (gemm(i % 7 == 0 ? 40 : 300 + t) == 1) narrow.fetch_add(1);
                 if (i % 64 == 0) victim::spin(5);
             }
         });
