@@ -5,7 +5,6 @@
     run_blas_victims.py LIBCORUN VICTIM_DIR [GROUP...]
 """
 
-import re
 import subprocess
 import sys
 import unittest
@@ -40,7 +39,7 @@ class Arguments(Case):
         def defined(path: Path) -> set[str]:
             listed = subprocess.run(["nm", "-D", "--defined-only", str(path)], capture_output=True, text=True, check=True)
             names = {line.split()[-1] for line in listed.stdout.splitlines()}
-            return {name for name in names if re.fullmatch(r"(scipy_)?(cblas_)?[sdcz][a-z0-9]+_?(64_)?", name)}
+            return {name for name in names if base.BLAS_NAME.fullmatch(name)}
 
         hooked = defined(base.LIBRARY)
         self.assertEqual(len(hooked), 864)
