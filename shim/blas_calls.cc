@@ -78,7 +78,7 @@ void describe(const void*, const void* data, OpText& text) {
 }
 
 bool try_activate(BlasLibrary& library) {
-    static const SourceTable table{.name = "blas", .describe = describe};
+    static const SourceTable table{"blas", describe, nullptr, nullptr};
     if (source_unwanted(Source::blas)) return false;
     const Options& options = process_options();
     cap_wanted = pool_limit() != 0;
