@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "shim/adaptive_objects.h"
+#include "shim/blas.h"
 #include "shim/budget_watch.h"
 #include "shim/build_id.h"
 #include "shim/clock.h"
@@ -92,6 +93,7 @@ void in_child() {
     loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_start_after_fork();
+    blas_after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
@@ -333,7 +335,7 @@ void lever_in_force(const char* lever, const char* effect, const char* option) n
 
 bool source_unwanted(Source source) noexcept {
     static constexpr std::array<const char*, static_cast<std::size_t>(Source::count)> kWords{"tensorflow",
-                                                                                             "torch"};
+                                                                                             "torch", "blas"};
     return process_off() || !options.has_word(OptionId::hooks, kWords[static_cast<std::size_t>(source)]);
 }
 

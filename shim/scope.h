@@ -6,7 +6,7 @@
 
 namespace corun {
 
-enum class Source : std::uint8_t { tensorflow, torch, count };
+enum class Source : std::uint8_t { tensorflow, torch, blas, count };
 
 /// What a source says of an op, once for each op key. Texts are NUL-terminated and cut to fit.
 struct OpText {
@@ -48,8 +48,14 @@ void source_runtime(const char* object_path) noexcept;  ///< its build is part o
 
 /// Before the program's own call. `identity` and `shape` name the op (kernel, hash of its input shapes),
 /// `call` is handed to describe(). Decides the width and pulls the told lever. Never blocks, keeps errno.
+/// `limit` (0: none) is what is known against more threads in this very call; it holds in every arm.
+/// @return the width; 0: the program's own
 /// Not noexcept, like all that may take our slow path: see undisturbed.h.
-void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call);
+int op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call, int limit = 0);
+/// For a source that pulls its lever itself: the number of threads that this scope has got instead.
+void op_width(const Scope& scope, int width) noexcept;
+/// Whether this thread is inside an op that is no container.
+bool op_open(const void* frame = __builtin_frame_address(0)) noexcept;
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
 /// The same for a source that `nests` and whose ops have no frame of ours: `frame` is an address in a frame
