@@ -19,6 +19,19 @@ std::string number(double value) {
 
 }  // namespace
 
+int spins_of(WaitKind kind) {
+    switch (kind) {
+        case WaitKind::patient:
+            return kPatientSpins;
+        case WaitKind::bounded:
+            return kBoundedSpins;
+        case WaitKind::brief:
+            return kBriefSpins;
+        default:
+            return 0;
+    }
+}
+
 WaitChoice choose_wait(const WaitFacts& facts) {
     if (facts.chosen) return choice(WaitKind::leave, "the user has chosen it");
     if (facts.threads <= 1) return choice(WaitKind::leave, "there is nobody to wait for");
@@ -28,10 +41,11 @@ WaitChoice choose_wait(const WaitFacts& facts) {
     // program's CPUs get their part.
     const int machine = std::max(facts.machine, facts.affinity);
     const double others = std::min(facts.runnable, facts.load) * facts.affinity / machine;
-    if (facts.threads + others <= facts.affinity + kWaitDeadband)
+    if (facts.threads < facts.affinity && facts.threads + others <= facts.affinity + kWaitDeadband)
         return choice(WaitKind::leave, "there are CPUs enough");
-    if (facts.waited < std::max(kWaitedSeconds, kWaitedShare * facts.ran))
-        return choice(WaitKind::leave, "other tasks yield");
+    if (facts.threads + others <= facts.affinity + kWaitDeadband ||
+        facts.waited < std::max(kWaitedSeconds, kWaitedShare * facts.ran))
+        return choice(WaitKind::patient, "its teams fill the CPUs, others may come");
     const std::string why = "about " + number(others) + " other tasks want the same CPUs";
     // With another task for each CPU whoever is waited for is as likely as not to be waiting for a CPU
     // itself.

@@ -23,6 +23,7 @@ struct WaitFacts {
 
 enum class WaitKind {
     leave,    ///< as the runtime does by default
+    patient,  ///< spin for longer than nearly any pause between regions, but no longer
     bounded,  ///< spin for about as long as going to sleep and waking up cost, then sleep
     brief,    ///< spin for less
     passive,  ///< sleep at once
@@ -38,7 +39,12 @@ struct WaitChoice {
 /// Owicki 1990). A neighbour is there for milliseconds: whoever waits for a thread that he has pushed aside
 /// spins in vain, so less is better. On 2 CPUs beside 1 neighbour, us per region of 100 us with gaps of 100:
 /// 31,201 by default, 882 with 1,000 turns, 222 with 300, 375 with none. For a program alone any such bound
-/// costs up to 18 % (151 by default; 167, 179, 182), so it is left alone.
+/// costs up to 18 % (151 by default; 167, 179, 182), so it keeps a longer one.
+/// Neighbours may come later, when a runtime cannot be told any more: workers that the program forks, a
+/// second container. gcc's default of 300,000 turns then wastes a whole time slice on each wait. With 30,000
+/// (some 1.2 ms) four processes with teams of 2 on 2 CPUs took 0.1 to 0.7 s instead of 3.2 (medians of 4 runs
+/// in turn), and a program alone loses a wake-up, some 20 us, after a pause that is longer.
+inline constexpr int kPatientSpins = 30000;
 inline constexpr int kBoundedSpins = 1000;
 inline constexpr int kBriefSpins = 300;
 
@@ -48,6 +54,9 @@ inline constexpr double kWaitDeadband = 0.75;
 /// Tasks of lower priority count in the load, but yield: whoever shares CPUs has waited for one himself.
 inline constexpr double kWaitedSeconds = 0.001;
 inline constexpr double kWaitedShare = 0.1;  ///< of what it ran
+
+/// Turns that gcc's runtime is to spin; `kind` is not `leave`.
+[[nodiscard]] int spins_of(WaitKind kind);
 
 [[nodiscard]] WaitChoice choose_wait(const WaitFacts& facts);
 

@@ -86,7 +86,9 @@ void cap(const Runtime& runtime, OpenMpThread& thread) {
 // their default the program has chosen.
 void set_block_time(const Runtime& runtime) {
     const policy::WaitKind wait = openmp_start().wait;
-    if (runtime.kind != RuntimeKind::libomp || wait == policy::WaitKind::leave) return;
+    if (runtime.kind != RuntimeKind::libomp || wait == policy::WaitKind::leave ||
+        wait == policy::WaitKind::patient)
+        return;
     constexpr int kDefault = 200;  // milliseconds; 1 is the least above 0
     const DynamicSection section(runtime.object);
     auto* const get = reinterpret_cast<int (*)()>(section.symbol("kmp_get_blocktime"));

@@ -80,9 +80,10 @@ void decide_wait() {
     const policy::WaitChoice choice = policy::choose_wait(facts);
     if (choice.kind == policy::WaitKind::leave) return;
     start.wait = choice.kind;
-    const char* const name = choice.kind == policy::WaitKind::passive ? "no spin"
-                             : choice.kind == policy::WaitKind::brief ? "brief spin"
-                                                                      : "bounded spin";
+    const char* const name = choice.kind == policy::WaitKind::passive   ? "no spin"
+                             : choice.kind == policy::WaitKind::brief   ? "brief spin"
+                             : choice.kind == policy::WaitKind::bounded ? "bounded spin"
+                                                                        : "spin for 1 ms at most";
     std::snprintf(wait_effect, sizeof wait_effect, "%s: %s", name, choice.why.c_str());
 }
 
@@ -151,14 +152,23 @@ bool has_runtime() {
                nullptr) != 0;
 }
 
-// A program with threads may be reading its environment on one of them.
-void set_spins() {
-    if (start.wait == policy::WaitKind::leave || spins_set.load() || is_set(kSpinCount) ||
-        !__libc_single_threaded)
+bool is_gccs(const LoadedObject& object) {
+    return DynamicSection(object).symbol("__kmpc_fork_call") == nullptr;
+}
+
+bool has_gccs_runtime() {
+    return dl_iterate_phdr([](dl_phdr_info* info, std::size_t,
+                              void*) { return is_loaded_runtime(info) && is_gccs(object_of(*info)) ? 1 : 0; },
+                           nullptr) != 0;
+}
+
+// A program with threads may be reading its environment on one of them. LLVM's runtime yields while it spins,
+// and is told where others are seen only.
+void set_spins(bool gccs) {
+    if ((start.wait == policy::WaitKind::patient && !gccs) || start.wait == policy::WaitKind::leave ||
+        spins_set.load() || is_set(kSpinCount) || !__libc_single_threaded)
         return;
-    const std::string spins = std::to_string(start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
-                                             : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
-                                                                                     : 0);
+    const std::string spins = std::to_string(policy::spins_of(start.wait));
     if (setenv(kSpinCount, spins.c_str(), 0) != 0) return;
     spins_set.store(true);
     openmp_tell_wait();
@@ -213,7 +223,7 @@ void openmp_process_started() noexcept {
         resolver::look_at_start();
         if (process_off() || !openmp_start().wanted) return;
         if (start.environment > start.limit) lower_environment();
-        set_spins();
+        set_spins(has_gccs_runtime());
     });
 }
 
@@ -222,9 +232,9 @@ void openmp_process_started() noexcept {
     counted.store(object.dynamic, std::memory_order_relaxed);
     if (source_early()) return process_start();
     if (process_off()) return;
-    quietly([] {
+    quietly([&object] {
         if (!openmp_start().wanted) return;
-        set_spins();
+        set_spins(is_gccs(object));
     });
 }
 

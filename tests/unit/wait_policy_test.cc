@@ -14,11 +14,24 @@ WaitFacts alone() {
     return facts;
 }
 
-TEST(WaitPolicy, AProgramAloneIsLeftAsItIs) {
-    EXPECT_EQ(choose_wait(alone()).kind, WaitKind::leave);
+TEST(WaitPolicy, AProgramAloneThatFillsItsCpusIsPatient) {
+    EXPECT_EQ(choose_wait(alone()).kind, WaitKind::patient);
     WaitFacts facts = alone();
     facts.runnable = facts.load = 0.7;  // housekeeping
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
+}
+
+TEST(WaitPolicy, AProgramAloneThatLeavesRoomIsLeftAsItIs) {
+    WaitFacts facts = alone();
+    facts.threads = 3;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+}
+
+TEST(WaitPolicy, TheMoreOthersTheFewerTurns) {
+    EXPECT_GT(spins_of(WaitKind::patient), spins_of(WaitKind::bounded));
+    EXPECT_GT(spins_of(WaitKind::bounded), spins_of(WaitKind::brief));
+    EXPECT_GT(spins_of(WaitKind::brief), spins_of(WaitKind::passive));
+    EXPECT_EQ(spins_of(WaitKind::passive), 0);
 }
 
 TEST(WaitPolicy, TheUsersChoiceIsKept) {
@@ -42,7 +55,7 @@ TEST(WaitPolicy, AQuotaBelowTheMask) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
     EXPECT_EQ(choose_wait(facts).why, "a quota of 2 CPUs is used up by spinning too");
     facts.quota = 4.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
 }
 
 TEST(WaitPolicy, Neighbours) {
@@ -58,10 +71,10 @@ TEST(WaitPolicy, NeighboursThatYieldAreNone) {
     facts.runnable = facts.load = 9.0;
     ASSERT_EQ(choose_wait(facts).kind, WaitKind::passive);
     facts.waited = 0.0005;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
     facts.ran = 1.0;
     facts.waited = 0.05;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
     facts.waited = 0.2;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
 }
@@ -69,10 +82,10 @@ TEST(WaitPolicy, NeighboursThatYieldAreNone) {
 TEST(WaitPolicy, AMomentOrAPastMinuteAloneIsNoNeighbour) {
     WaitFacts facts = alone();
     facts.runnable = 5.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
     facts.runnable = 0.0;
     facts.load = 5.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
 }
 
 TEST(WaitPolicy, ATeamThatLeavesRoom) {
@@ -88,7 +101,7 @@ TEST(WaitPolicy, NeighboursAreSpreadOverTheWholeMachine) {
     WaitFacts facts = alone();
     facts.machine = 64;
     facts.runnable = facts.load = 8.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::patient);
     facts.runnable = facts.load = 32.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
 }
