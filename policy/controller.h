@@ -77,6 +77,7 @@ class Controller {
     OpId add_op(const OpInfo& info);
     [[nodiscard]] const OpState& op(OpId id) const { return ops_.at(id); }
     [[nodiscard]] std::size_t op_count() const { return ops_.size(); }
+    [[nodiscard]] int budget() const { return settings_.budget; }
 
     /// Samples in order of their begin. Ops whose reference was frozen by them are appended to `frozen`.
     void sample(const OpSample& sample, std::vector<OpId>& frozen);

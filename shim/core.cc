@@ -144,22 +144,23 @@ std::uint16_t random_width(ThreadState& thread) {
     thread.random ^= thread.random << 13;
     thread.random ^= thread.random >> 7;
     thread.random ^= thread.random << 17;
-    return static_cast<std::uint16_t>(1 + thread.random % globals.widest);
+    return static_cast<std::uint16_t>(1 + thread.random % globals.widest.load(std::memory_order_relaxed));
 }
 
 // Width in the arm's table, or what is being sampled.
 std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision,
                      Entry& entry) {
+    const std::uint16_t budget = globals.budget.load(std::memory_order_relaxed);
     if (decision.exploring && (flags & kAssigned) != 0) {
         const std::uint16_t width = record.assigned.load(std::memory_order_relaxed);
         if (width > 0) {
             entry.flags |= kEntryAssigned;
-            return width >= globals.budget ? 0 : width;
+            return width >= budget ? 0 : width;
         }
     }
     if (decision.random) return random_width(thread);
     std::size_t bucket = 0;
-    if (decision.dynamic) bucket = policy::idle_bucket(globals.ledger.idle(globals.budget));
+    if (decision.dynamic) bucket = policy::idle_bucket(globals.ledger.idle(budget));
     return record.width[decision.arm][bucket].load(std::memory_order_relaxed);
 }
 
@@ -259,19 +260,20 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
     if ((flags & kContainer) != 0) return;
 
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
-    const std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    if (width == 0) entry.flags |= kEntryPlain;
+    if (decision.ceiling != 0 && (width == 0 || width > decision.ceiling)) [[unlikely]]
+        width = decision.ceiling;
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
     if ((flags & untimed) == 0 || decision.record_all) {
         entry.flags |= kEntryTimed;
-        entry.counted = width != 0 ? width : globals.budget;
+        entry.counted = width != 0 ? width : globals.budget.load(std::memory_order_relaxed);
         entry.ticket = globals.ledger.begin(entry.counted);
     }
     if (width != 0) {
         entry.width = width;
         if ((flags & kAsked) != 0) note_built(slot, entry);
         pull_lever(*thread, entry);
-    } else {
-        entry.flags |= kEntryPlain;
     }
 }
 

@@ -13,9 +13,11 @@
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
+#include "shim/epochs.h"
 #include "shim/message.h"
 #include "shim/op_table.h"
 #include "shim/process.h"
+#include "shim/spin_lock.h"
 
 namespace corun {
 namespace {
@@ -47,32 +49,6 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A spin lock: held for microseconds, taken with try_lock on the path of an op; no allocation, safe after
-// fork.
-class SpinLock {
-  public:
-    bool try_lock() { return !flag_.test_and_set(std::memory_order_acquire); }
-    void lock() {
-        for (int i = 0; !try_lock(); ++i)
-            if (i > 100) sched_yield();
-    }
-    void unlock() { flag_.clear(std::memory_order_release); }
-
-  private:
-    std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
-};
-
-class Holder {
-  public:
-    explicit Holder(SpinLock& lock) : lock_(lock) {}
-    ~Holder() { lock_.unlock(); }
-    Holder(const Holder&) = delete;
-    Holder& operator=(const Holder&) = delete;
-
-  private:
-    SpinLock& lock_;
-};
-
 template <typename T>
 T* map_zeroed(std::size_t count) {
     void* memory = mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE,
@@ -94,8 +70,9 @@ void end_thread(void* state) {
 
 class Driver {
   public:
-    explicit Driver(std::unique_ptr<Controller> controller)
-        : controller_(std::move(controller)),
+    Driver()
+        : epochs_(0.0),
+          controller_(&epochs_.current()),
           origin_(ticks()),
           tick_(1.0 / clock_ticks_per_second()),
           table_(*controller_, tick_),
@@ -110,11 +87,12 @@ class Driver {
     void drain(std::uint64_t now);
     void figures(DriverFigures& out) const;
     void restart(std::uint64_t now) { start_settling(now); }
-    Controller& controller() { return *controller_; }
+    Controller& controller() { return epochs_.longest(); }
     double seconds(std::uint64_t now) const { return static_cast<double>(now - origin_) * tick_; }
 
   private:
     std::uint64_t in_ticks(double seconds) const { return static_cast<std::uint64_t>(seconds / tick_); }
+    void enter_epoch(std::uint64_t now);
     void apply_directive(std::uint64_t now);
     void set_decision(std::uint64_t now);
     [[nodiscard]] bool was_solo(const RawSample& raw) const;
@@ -126,7 +104,9 @@ class Driver {
     void take_samples(std::vector<RawSample>& batch);
     Histogram work_so_far() const;
 
-    std::unique_ptr<Controller> controller_;
+    Epochs epochs_;
+    Controller* controller_;  ///< the current one
+    std::uint64_t epoch_from_ = 0;
     std::uint64_t origin_;
     double tick_;  ///< seconds
     OpTable table_;
@@ -195,6 +175,7 @@ void Driver::drain(std::uint64_t now) {
     std::sort(batch_.begin(), batch_.end(),
               [](const RawSample& a, const RawSample& b) { return a.begin < b.begin; });
     for (const RawSample& raw : batch_) {
+        if (raw.begin < epoch_from_) continue;
         controller_->sample({raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width,
                              was_solo(raw), (raw.flags & kEntryAssigned) != 0, (raw.flags & kEntryPlain) != 0,
                              (raw.flags & kEntryBuilds) != 0},
@@ -261,6 +242,19 @@ void Driver::close_window(std::uint64_t now) {
     }
 }
 
+// What ran so far was of another budget, ops that still run among it.
+void Driver::enter_epoch(std::uint64_t now) {
+    if (directive_.anchor)
+        globals.records[*directive_.anchor].flags.fetch_and(~static_cast<std::uint32_t>(kAnchor),
+                                                            std::memory_order_relaxed);
+    directive_ = {};
+    controller_ = &epochs_.current();
+    table_.rebind(*controller_);
+    epoch_from_ = now;
+    apply_directive(now);
+    start_settling(now);
+}
+
 void Driver::apply_directive(std::uint64_t now) {
     const Directive next = controller_->directive();
     if (next.anchor != directive_.anchor) {
@@ -287,6 +281,7 @@ void Driver::set_decision(std::uint64_t now) {
     decision.random = arm.kind == policy::ArmKind::random;
     decision.exploring = directive_.explore;
     decision.record_all = directive_.record_all;
+    decision.ceiling = static_cast<std::uint16_t>(epochs_.ceiling());
     if (now >= next_stretch_) {
         next_stretch_ = now + in_ticks(kStretchSeconds);
         stretch_ = (stretch_ + 1) % kStretches;
@@ -328,6 +323,7 @@ void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
         return;
     }
     if (now >= next_drain_) drain(now);
+    if (epochs_.follow(seconds(now))) enter_epoch(now);
     if (now >= next_stretch_) set_decision(now);
     if (anchor != nullptr && directive_.anchor && anchor == &globals.records[*directive_.anchor])
         on_anchor(now);
@@ -342,8 +338,9 @@ void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
 
 void Driver::figures(DriverFigures& out) const {
     out.seconds = seconds(ticks());
-    out.calls.assign(controller_->op_count(), 0);
-    out.container.assign(controller_->op_count(), false);
+    out.epochs = epochs_.all();
+    out.calls.assign(epochs_.longest().op_count(), 0);
+    out.container.assign(out.calls.size(), false);
     for (std::size_t op = 0; op < out.calls.size(); ++op) {
         out.calls[op] = globals.records[op].calls.load(std::memory_order_relaxed);
         out.container[op] = (globals.records[op].flags.load(std::memory_order_relaxed) & kContainer) != 0;
@@ -358,8 +355,8 @@ void Driver::figures(DriverFigures& out) const {
             out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
         for (const Slot& slot : thread->slots)
             if (const OpRecord* record = slot.record.load(std::memory_order_acquire))
-                out.calls[static_cast<std::size_t>(record - globals.records)] +=
-                    slot.calls.load(std::memory_order_relaxed);
+                if (const auto op = static_cast<std::size_t>(record - globals.records); op < out.calls.size())
+                    out.calls[op] += slot.calls.load(std::memory_order_relaxed);
     }
     for (std::size_t s = 0; s < out.async_ops.size(); ++s)
         out.async_ops[s] = globals.async_ops[s].load(std::memory_order_relaxed);
@@ -388,7 +385,7 @@ bool driver_start() noexcept {
         globals.records = map_zeroed<OpRecord>(kRecords);
         if (globals.records == nullptr || pthread_key_create(&thread_key, end_thread) != 0) return;
         globals.gap = static_cast<std::uint64_t>(kGapSeconds * clock_ticks_per_second());
-        driver = new Driver(process_make_controller());
+        driver = new Driver;
         started = true;
     });
     return started;

@@ -37,9 +37,11 @@ struct DriverFigures {
     std::array<std::uint64_t, static_cast<std::size_t>(Source::count)> ops{};
     std::array<std::uint64_t, static_cast<std::size_t>(Source::count)> async_ops{};
     int open_scopes = 0;
+    std::vector<const policy::Controller*> epochs;  ///< one for each budget
 };
 
-/// Calls `reader` under the driver's lock, samples drained. False when no source was ever active.
+/// Calls `reader` under the driver's lock, samples drained, with the controller that had most of the time.
+/// False when no source was ever active.
 bool driver_read(const std::function<void(policy::Controller&, const DriverFigures&)>& reader);
 
 }  // namespace corun

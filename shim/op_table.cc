@@ -32,7 +32,7 @@ OpRecord* OpTable::resolve(Source source, OpText& text) {
     if (variants == 0 || known->second.count(info.shapes) == 0) {
         if (variants >= kVariants) {
             info.shapes = "(varied)";
-        } else if (controller_.op_count() + kRecordsLeft > kRecords) {
+        } else if (controller_->op_count() + kRecordsLeft > kRecords) {
             info = {info.source,   info.container ? "(other container)" : "(other)", "", "", 0.0,
                     info.container};
             asked = false;
@@ -40,8 +40,8 @@ OpRecord* OpTable::resolve(Source source, OpText& text) {
             variants_[info.kind].insert(info.shapes);
         }
     }
-    const std::size_t before = controller_.op_count();
-    const model::OpId op = controller_.add_op(info);
+    const std::size_t before = controller_->op_count();
+    const model::OpId op = controller_->add_op(info);
     OpRecord& record = globals.records[op];
     if (op < before) return &record;
     record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
@@ -50,36 +50,53 @@ OpRecord* OpTable::resolve(Source source, OpText& text) {
     if (asked) globals.asked_count.fetch_add(1, std::memory_order_relaxed);
     apply_row(op);
     globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);
-    if (controller_.op(op).reference > 0.0) {  // from a profile
+    if (controller_->op(op).reference > 0.0) {  // from a profile
         frozen_.push_back(op);
         settle_frozen();
     }
     return &record;
 }
 
+void OpTable::rebind(policy::Controller& controller) {
+    const policy::Controller& before = *controller_;
+    controller_ = &controller;
+    assigned_.clear();
+    for (model::OpId op = 0; op < before.op_count(); ++op) {
+        controller.add_op(before.op(op).info);  // in the order in which they have appeared: the same id
+        OpRecord& record = globals.records[op];
+        const std::uint32_t kept = record.flags.load(std::memory_order_relaxed) & (kContainer | kAsked);
+        record.reference.store(0, std::memory_order_relaxed);
+        record.flags.store(kept | ((kept & kContainer) != 0 ? 0U : std::uint32_t{kWanted}),
+                           std::memory_order_relaxed);
+        if (controller.op(op).reference > 0.0) frozen_.push_back(op);
+        apply_row(op);
+    }
+    settle_frozen();
+}
+
 void OpTable::apply_row(model::OpId op) {
-    for (std::size_t arm = 0; arm < controller_.arms().size() && arm < policy::kArmSlots; ++arm) {
-        const policy::WidthRow row = controller_.row(op, static_cast<policy::ArmId>(arm));
+    for (std::size_t arm = 0; arm < controller_->arms().size() && arm < policy::kArmSlots; ++arm) {
+        const policy::WidthRow row = controller_->row(op, static_cast<policy::ArmId>(arm));
         for (std::size_t i = 0; i < row.size(); ++i)
             globals.records[op].width[arm][i].store(row[i], std::memory_order_relaxed);
     }
 }
 
 void OpTable::apply_tables() {
-    if (!controller_.take_tables_changed()) return;
-    for (model::OpId op = 0; op < controller_.op_count(); ++op) apply_row(op);
+    if (!controller_->take_tables_changed()) return;
+    for (model::OpId op = 0; op < controller_->op_count(); ++op) apply_row(op);
 }
 
 // A reference cost was frozen: the op counts as work from now on; a cheap one is not timed any more.
 void OpTable::settle_frozen() {
     for (const model::OpId op : frozen_) {
         OpRecord& record = globals.records[op];
-        const double reference = controller_.op(op).reference;
+        const double reference = controller_->op(op).reference;
         if (reference < kCheapSeconds) record.flags.fetch_or(kCheap, std::memory_order_relaxed);
         // Of what is lumped together one call tells little of the next; an untimed long one would look like a
         // pause.
         const bool lumped =
-            controller_.op(op).info.shapes == "(varied)" || controller_.op(op).info.kind == "(other)";
+            controller_->op(op).info.shapes == "(varied)" || controller_->op(op).info.kind == "(other)";
         if (reference < kBriefSeconds && !lumped) record.flags.fetch_or(kBrief, std::memory_order_relaxed);
         record.flags.fetch_and(~static_cast<std::uint32_t>(kWanted), std::memory_order_relaxed);
         record.reference.store(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(reference / tick_)),
@@ -93,7 +110,7 @@ void OpTable::apply_assignments() {
         globals.records[op].flags.fetch_and(~static_cast<std::uint32_t>(kAssigned),
                                             std::memory_order_relaxed);
     assigned_.clear();
-    for (const model::Assignment& wish : controller_.assignments()) {
+    for (const model::Assignment& wish : controller_->assignments()) {
         OpRecord& record = globals.records[wish.op];
         record.assigned.store(static_cast<std::uint16_t>(wish.width), std::memory_order_relaxed);
         record.flags.fetch_or(kAssigned, std::memory_order_relaxed);

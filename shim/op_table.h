@@ -17,7 +17,10 @@ namespace corun {
 class OpTable {
   public:
     /// @param tick seconds
-    OpTable(policy::Controller& controller, double tick) : controller_(controller), tick_(tick) {}
+    OpTable(policy::Controller& controller, double tick) : controller_(&controller), tick_(tick) {}
+
+    /// The records become those of another controller, which hears of all ops that it does not know yet.
+    void rebind(policy::Controller& controller);
 
     /// The record of the op that `text` describes, made if need be.
     OpRecord* resolve(Source source, OpText& text);
@@ -33,7 +36,7 @@ class OpTable {
   private:
     void apply_row(model::OpId op);
 
-    policy::Controller& controller_;
+    policy::Controller* controller_;
     double tick_;
     std::unordered_map<std::string, std::unordered_set<std::string>>
         variants_;  ///< shapes with a key of their own

@@ -43,6 +43,12 @@ struct OptionRow {
     X(explore, number, "5", "0..100", stable, "extra time that sampling other widths may cost, in percent")  \
     X(cpus, integer, "0", "0..4096", stable,                                                                 \
       "upper limit of CPUs to use; 0: affinity mask and cgroup quota")                                       \
+    X(cpu_view, choice, "auto", "auto|yes|no", stable,                                                       \
+      "what the program is told of the machine's CPUs (masks, counts, /proc/cpuinfo): auto: the budget "     \
+      "where "                                                                                               \
+      "a quota, a share or CORUN_CPUS makes the machine's number a lie; yes: also where an affinity mask "   \
+      "does; "                                                                                               \
+      "no: the truth")                                                                                       \
     X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
     X(openmp, choice, "safe", "off|safe|adaptive", experimental,                                             \
       "set, it takes `corun run`, or libcorun-openmp.so (adaptive: libcorun-adaptive.so) in LD_PRELOAD. "    \

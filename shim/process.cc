@@ -14,10 +14,12 @@
 #include <mutex>
 
 #include "shim/adaptive_objects.h"
+#include "shim/budget_watch.h"
 #include "shim/build_id.h"
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
+#include "shim/cpu_view.h"
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
 #include "shim/loaded_list.h"
@@ -84,6 +86,7 @@ void in_parent() {
 }
 
 void in_child() {
+    budget_after_fork();
     loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_start_after_fork();
@@ -102,10 +105,10 @@ void in_child() {
     report_wanted.store(false, std::memory_order_relaxed);
 }
 
-model::Identity identity() {
+model::Identity identity(int budget) {
     model::Identity identity;
     identity.cpu_model = process_cpu_model();
-    identity.budget = process_budget().cpus;
+    identity.budget = budget;
     const std::lock_guard<std::mutex> hold(stories().mutex);
     identity.build_ids = stories().runtimes;
     std::sort(identity.build_ids.begin(), identity.build_ids.end());
@@ -118,7 +121,8 @@ void write_profile(const policy::Controller& controller) {
         !options.is(OptionId::mode, "tune"))
         return;
     if (controller.op_count() == 0) return;
-    if (const auto error = model::save_profile(path, controller.export_profile(identity())))
+    if (const auto error =
+            model::save_profile(path, controller.export_profile(identity(controller.budget()))))
         message(Level::warning, error->c_str());
 }
 
@@ -164,6 +168,8 @@ void process_start() noexcept {
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
+    budget_start(options[OptionId::cgroup_root].data(), static_cast<int>(options.integer(OptionId::cpus)),
+                 process_frozen());
     const bool openmp_wanted =
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
@@ -173,6 +179,8 @@ void process_start() noexcept {
         warn("CORUN_OPENMP=adaptive needs libcorun-adaptive.so: use `corun run`, which preloads that then");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
               std::memory_order_relaxed);
+    const bool touched = !off.load(std::memory_order_relaxed) && !options.is(OptionId::mode, "observe");
+    cpu_view_start(touched && !options.is(OptionId::cpu_view, "no"), options.is(OptionId::cpu_view, "yes"));
     if (!off.load(std::memory_order_relaxed)) openmp_runtime_start();
     report_wanted.store(true, std::memory_order_relaxed);
     const bool follow = !off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork");
@@ -187,19 +195,16 @@ const Options& process_options() noexcept {
     return options;
 }
 
-static Budget budget_with(int affinity) {
-    return find_budget(std::string(options[OptionId::cgroup_root]), "/proc/self/cgroup",
-                       static_cast<int>(options.integer(OptionId::cpus)), affinity);
-}
-
-const Budget& process_budget() {
-    static const Budget* const budget = new Budget(budget_with(0));
-    return *budget;
+Budget process_budget() {
+    budget_refresh();
+    return budget_now();
 }
 
 Budget process_start_budget() {
     // The program may have widened its mask since; the runtime may have narrowed that of this thread.
-    return budget_with(std::max(affinity_at_start.load(std::memory_order_relaxed), affinity_count()));
+    const int affinity = std::max(affinity_at_start.load(std::memory_order_relaxed), affinity_count());
+    const Budget now = process_budget();
+    return make_budget(affinity, now.quota, now.share, now.option);
 }
 
 std::string process_cpu_model() {
@@ -236,9 +241,13 @@ void process_passive_op() {
     }
 }
 
-std::unique_ptr<policy::Controller> process_make_controller() {
+bool process_follows_budget() noexcept {
+    return !process_frozen() && !options.is(OptionId::mode, "observe");
+}
+
+std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile) {
     policy::ControllerSettings settings;
-    settings.budget = process_budget().cpus;
+    settings.budget = budget;
     settings.observe = options.is(OptionId::mode, "observe");
     settings.replay = process_frozen();
     settings.policy = std::string(options[OptionId::policy]);
@@ -247,10 +256,11 @@ std::unique_ptr<policy::Controller> process_make_controller() {
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
     settings.explorer.max_width = settings.budget;
     settings.explorer.step = static_cast<int>(options.integer(OptionId::step));
-    auto controller = std::make_unique<policy::Controller>(settings, 0.0);
+    auto controller = std::make_unique<policy::Controller>(settings, now);
     const std::string path(options[OptionId::profile]);
+    if (!profile) return controller;
     if (!path.empty()) {
-        model::LoadResult loaded = model::load_profile(path, identity());
+        model::LoadResult loaded = model::load_profile(path, identity(budget));
         if (!loaded.message.empty()) message(Level::warning, loaded.message.c_str());
         profile_refused.store(loaded.status == model::LoadStatus::unreadable ||
                                   loaded.status == model::LoadStatus::newer_version,
@@ -269,10 +279,9 @@ std::unique_ptr<policy::Controller> process_make_controller() {
 bool source_activate(Source source, const SourceTable& table) noexcept {
     if (process_off()) return false;
     globals.sources[static_cast<std::size_t>(source)] = table;
-    globals.budget = static_cast<std::uint16_t>(std::min(process_budget().cpus, 65535));
-    globals.widest = std::max<std::uint16_t>(globals.budget, 8);
     const bool started = driver_start();
     if (started) {
+        pressure_start();
         control_start();
         globals.active.store(true, std::memory_order_release);
     }
@@ -282,7 +291,6 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
 int pool_limit() {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
         return 0;
-    const Undisturbed quiet;  // the first call reads files
     return process_budget().cpus;
 }
 
@@ -346,7 +354,11 @@ std::vector<SourceStory> process_sources() {
 
 std::vector<LeverStory> process_levers() {
     const std::lock_guard<std::mutex> hold(stories().mutex);
-    return stories().levers;
+    std::vector<LeverStory> levers = stories().levers;
+    if (const int cpus = cpu_view_told(); cpus > 0)
+        levers.push_back(
+            {"CPU view", "CPUs that the program is told of: " + std::to_string(cpus), "CORUN_CPU_VIEW"});
+    return levers;
 }
 
 void source_runtime(const char* object_path) noexcept {

@@ -18,18 +18,20 @@ namespace corun {
 void process_start() noexcept;
 
 const Options& process_options() noexcept;
-const Budget& process_budget();  ///< found on first use
+Budget process_budget();  ///< as it is now
 /// The same by the mask that the process was started with: a program may pin its first thread before it asks,
 /// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
-Budget process_start_budget();  ///< reads files
+Budget process_start_budget();
 std::uint64_t process_seed() noexcept;
 std::string process_cpu_model();  ///< reads a file
 bool process_frozen() noexcept;   ///< widths are fixed: nothing is tried, and no profile is written
 bool process_off() noexcept;  ///< nothing is to be hooked here: CORUN_MODE=off, or a child not to be followed
 void process_passive_op();    ///< an op while the hooks are inactive: looks for `corun ctl PID on`
 
-/// The controller with settings from options and budget; with what the profile holds.
-std::unique_ptr<policy::Controller> process_make_controller();
+/// A controller with settings from options, for `budget` CPUs; with what the profile holds if wanted.
+/// @param now seconds
+std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile = true);
+bool process_follows_budget() noexcept;  ///< widths change with it
 
 /// What became of each source and what irreversible levers are in force, for the report.
 struct SourceStory {

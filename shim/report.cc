@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "shim/budget_watch.h"
 #include "shim/clock.h"
 #include "shim/message.h"
 #include "shim/openmp_report.h"
@@ -62,6 +63,30 @@ std::string utc(std::time_t now) {
     return text;
 }
 
+json budget_report() {
+    const Budget budget = process_budget();
+    json out = {{"cpus", budget.cpus},
+                {"affinity", budget.affinity},
+                {"quota", budget.quota > 0 ? json(budget.quota) : json()},
+                {"share", budget.share > 0 ? json(budget.share) : json()},
+                {"option", budget.option > 0 ? json(budget.option) : json()},
+                {"limit", limit_name(budget.limit)}};
+    BudgetChange changes[kBudgetChanges];
+    out["changes"] = json::array();
+    for (std::size_t i = 0, count = budget_changes(changes); i < count; ++i)
+        out["changes"].push_back({{"seconds", changes[i].seconds},
+                                  {"cpus", changes[i].cpus},
+                                  {"limit", limit_name(changes[i].limit)}});
+    const Pressure pressure = pressure_now();
+    out["throttled"] = nullptr;
+    if (pressure.throttling.periods > 0)
+        out["throttled"] = {{"periods", pressure.throttling.periods},
+                            {"throttled", pressure.throttling.throttled},
+                            {"seconds", pressure.throttling.seconds}};
+    out["steal_share"] = pressure.steal_share;
+    return out;
+}
+
 void add_process(json& report, const DriverFigures& figures) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -76,11 +101,7 @@ void add_process(json& report, const DriverFigures& figures) {
     report["tuned_seconds"] = figures.seconds;
     report["cpu_seconds"] = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     report["max_rss_bytes"] = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-    const Budget& budget = process_budget();
-    report["budget"] = {{"cpus", budget.cpus},
-                        {"affinity", budget.affinity},
-                        {"quota", budget.quota > 0 ? json(budget.quota) : json()},
-                        {"option", budget.option > 0 ? json(budget.option) : json()}};
+    report["budget"] = budget_report();
     report["irreversible"] = json::array();
     for (const LeverStory& lever : process_levers())
         report["irreversible"].push_back(
@@ -113,6 +134,7 @@ json phase_arms(const Controller& controller, const Phase& phase) {
 json phase_report(const Controller& controller, const Phase& phase, double all_seconds) {
     json out;
     out["share"] = all_seconds > 0 ? phase.seconds() / all_seconds : 0.0;
+    out["budget"] = controller.budget();
     out["state"] = policy::state_name(phase.state());
     out["arm"] = controller.arms()[static_cast<std::size_t>(phase.arm())].name;
     out["seconds_to_decision"] = or_null(phase.decided_after());
@@ -137,7 +159,7 @@ json op_widths(const Controller& controller, model::OpId op) {
     const model::Curve* curve = controller.explorer().curve(op);
     if (curve == nullptr) return widths;
     const auto microseconds = [](const std::optional<double>& s) { return s ? json(*s * 1e6) : json(); };
-    for (int width : policy::candidate_widths(process_budget().cpus)) {
+    for (int width : policy::candidate_widths(controller.budget())) {
         if (curve->solo_count(width) + curve->beside_count(width) == 0) continue;
         widths.push_back({{"width", width},
                           {"solo_us", microseconds(curve->solo(width))},
@@ -145,6 +167,23 @@ json op_widths(const Controller& controller, model::OpId op) {
                           {"samples", curve->solo_count(width)}});
     }
     return widths;
+}
+
+void add_phases(json& report, const Controller& controller, const DriverFigures& figures) {
+    std::vector<std::pair<const Controller*, const Phase*>> phases;
+    double all_seconds = 0.0;
+    const std::vector<const Controller*> alone{&controller};
+    for (const Controller* epoch : figures.epochs.empty() ? alone : figures.epochs) {
+        for (const auto& phase : epoch->phases()) {
+            phases.emplace_back(epoch, phase.get());
+            all_seconds += phase->seconds();
+        }
+    }
+    std::sort(phases.begin(), phases.end(),
+              [](const auto& a, const auto& b) { return a.second->seconds() > b.second->seconds(); });
+    report["phases"] = json::array();
+    for (const auto& [epoch, phase] : phases)
+        report["phases"].push_back(phase_report(*epoch, *phase, all_seconds));
 }
 
 void add_ops(json& report, const Controller& controller, const DriverFigures& figures) {
@@ -187,7 +226,7 @@ void add_ops(json& report, const Controller& controller, const DriverFigures& fi
 json static_setting(const Controller& controller) {
     const Phase* phase = controller.longest();
     if (phase == nullptr || !phase->decided_after()) return nullptr;
-    const int budget = process_budget().cpus;
+    const int budget = controller.budget();
     std::map<int, double> work;
     for (model::OpId op = 0; op < controller.op_count(); ++op)
         if (!controller.op(op).info.container) work[controller.width(op, *phase)] += controller.op(op).work;
@@ -222,17 +261,7 @@ json report_make(const Controller& controller, const DriverFigures& figures) {
     report["mode"] = std::string(process_options()[OptionId::mode]);
     report["policy"] = std::string(process_options()[OptionId::policy]);
     add_process(report, figures);
-    std::vector<const Phase*> phases;
-    double all_seconds = 0.0;
-    for (const auto& phase : controller.phases()) {
-        phases.push_back(phase.get());
-        all_seconds += phase->seconds();
-    }
-    std::sort(phases.begin(), phases.end(),
-              [](const Phase* a, const Phase* b) { return a->seconds() > b->seconds(); });
-    report["phases"] = json::array();
-    for (const Phase* phase : phases)
-        report["phases"].push_back(phase_report(controller, *phase, all_seconds));
+    add_phases(report, controller, figures);
     add_ops(report, controller, figures);
     openmp_report(report);
     report["static_setting"] = static_setting(controller);

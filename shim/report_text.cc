@@ -190,6 +190,23 @@ void append_head(std::string& out, const json& report) {
     out += '\n';
 }
 
+// What became of the budget while the program ran, and what it did not get of it.
+void append_budget_story(std::string& out, const json& budget) {
+    const json& changes = list(budget, "changes");
+    for (std::size_t i = 1; i < changes.size(); ++i)
+        out += fmt::format("\n          from {} on: {:g} (by {})", seconds(number(changes[i], "seconds")),
+                           number(changes[i], "cpus").value_or(0), text(changes[i], "limit"));
+    const json& throttled = field(budget, "throttled");
+    if (const auto periods = number(throttled, "periods"))
+        out += fmt::format("\nThrottled {:g} of {:g} periods of the cgroup's quota, {} of CPU time waited",
+                           number(throttled, "throttled").value_or(0), *periods,
+                           seconds(number(throttled, "seconds")));
+    constexpr double kStealWorthTelling = 0.005;
+    if (const auto steal = number(budget, "steal_share"); steal && *steal >= kStealWorthTelling)
+        out += fmt::format("\nStolen    {:.1f} % of the machine's CPU time went to other virtual machines",
+                           *steal * 100);
+}
+
 void append_run(std::string& out, const json& report) {
     const auto wall = number(report, "wall_seconds");
     const auto cpu = number(report, "cpu_seconds");
@@ -200,8 +217,9 @@ void append_run(std::string& out, const json& report) {
     const json& budget = field(report, "budget");
     if (const auto cpus = number(budget, "cpus")) {
         out += fmt::format("\nBudget    {:g} CPU{}", *cpus, *cpus == 1 ? "" : "s");
-        for (const char* name : {"affinity", "quota", "option"})
+        for (const char* name : {"affinity", "quota", "share", "option"})
             if (const auto value = number(budget, name)) out += fmt::format(", {} {:g}", name, *value);
+        append_budget_story(out, budget);
     }
     out += fmt::format("\ncorun     {}, mode {}, policy {}\n", text(report, "corun"), text(report, "mode"),
                        text(report, "policy"));

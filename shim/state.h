@@ -134,7 +134,8 @@ struct alignas(8) Decision {
     bool exploring = false;   ///< assignments are in force
     bool record_all = false;  ///< every op is timed and passed to the model
     bool random = false;
-    bool sparse = false;  ///< nobody needs the ledger or every duration now: brief ops are not timed
+    bool sparse = false;        ///< nobody needs the ledger or every duration now: brief ops are not timed
+    std::uint16_t ceiling = 0;  ///< of every width, the program's own among them; 0: none
 };
 
 struct Globals {
@@ -145,8 +146,8 @@ struct Globals {
     std::atomic<std::uint64_t> quiet;   ///< ticks in which no scope was open
     std::atomic<std::uint64_t> quiet_until;
     alignas(64) std::uint64_t gap;  ///< ticks: a thread quiet for longer looks whether all were
-    std::uint16_t budget;
-    std::uint16_t widest;  ///< of the random arm
+    std::atomic<std::uint16_t> budget;
+    std::atomic<std::uint16_t> widest;  ///< of the random arm
     std::array<std::atomic<std::uint32_t>, kBirths> births;
     std::array<std::atomic<ThreadState*>, kThreads> threads;
     std::atomic<std::uint32_t> thread_count;

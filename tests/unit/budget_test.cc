@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -34,12 +35,22 @@ class BudgetFolder : public testing::Test {
     }
     /// The lines of /proc/self/cgroup.
     void member_of(const std::string& lines) { std::ofstream(root_ / "membership") << lines; }
-    [[nodiscard]] double quota() const { return find_quota(root_.string(), (root_ / "membership").string()); }
-    [[nodiscard]] Budget budget(int option = 0) const {
-        return find_budget(root_.string(), (root_ / "membership").string(), option);
+    [[nodiscard]] double quota() const { return reader()->quota(); }
+    [[nodiscard]] Throttling throttling() const { return reader()->throttling(); }
+    [[nodiscard]] Budget budget(int option = 0, double share = 0.0) const {
+        return make_budget(affinity_count(), quota(), share, option);
     }
 
     fs::path root_;
+
+  private:
+    [[nodiscard]] std::unique_ptr<CgroupReader> reader() const {
+        static std::string root;
+        static std::string membership;
+        root = root_.string();
+        membership = (root_ / "membership").string();
+        return std::make_unique<CgroupReader>(root.c_str(), membership.c_str());
+    }
 };
 
 // --- cgroup v2 -----------------------------------------------------------------------------------
@@ -152,6 +163,61 @@ TEST_F(BudgetFolder, TheSmallestWins) {
     EXPECT_EQ(budget(1).option, 1);
     EXPECT_EQ(budget(100'000).cpus, machine);
     EXPECT_EQ(budget(0).option, 0);
+}
+
+TEST(Budget, SaysWhichLimitIsInForce) {
+    EXPECT_EQ(make_budget(8, 0.0, 0.0, 0).limit, BudgetLimit::affinity);
+    EXPECT_EQ(make_budget(8, 8.0, 8.0, 8).limit, BudgetLimit::affinity);
+    EXPECT_EQ(make_budget(8, 3.5, 0.0, 0).limit, BudgetLimit::quota);
+    EXPECT_EQ(make_budget(8, 3.5, 2.0, 0).limit, BudgetLimit::share);
+    EXPECT_EQ(make_budget(8, 3.5, 2.0, 1).limit, BudgetLimit::option);
+    EXPECT_EQ(make_budget(8, 3.5, 2.0, 1).cpus, 1);
+    EXPECT_EQ(make_budget(0, 0.0, 0.0, 0).cpus, 1);
+    EXPECT_EQ(make_budget(2, 1e300, 1e300, 0).cpus, 2);
+}
+
+TEST(Budget, AShareCountsLikeAQuota) {
+    const Budget budget = make_budget(64, 4.0, 2.5, 0);
+    EXPECT_EQ(budget.cpus, 3);
+    EXPECT_EQ(budget.allowed, 3);
+    EXPECT_EQ(make_budget(64, 4.0, 0.0, 0).cpus, 4);
+    EXPECT_EQ(make_budget(64, 0.0, 0.25, 0).cpus, 1);
+    EXPECT_EQ(make_budget(2, 4.0, 0.0, 0).allowed, 4);  // whatever the mask
+}
+
+// --- what the kernel took away -------------------------------------------------------------------
+
+TEST(Throttling, ReadsBothVersions) {
+    const Throttling one = throttling_of("nr_periods 30\nnr_throttled 12\nthrottled_time 2500000000\n");
+    EXPECT_EQ(one.periods, 30U);
+    EXPECT_EQ(one.throttled, 12U);
+    EXPECT_DOUBLE_EQ(one.seconds, 2.5);
+    const Throttling two = throttling_of(
+        "usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 7\nnr_throttled 3\nthrottled_usec 1500000\n");
+    EXPECT_EQ(two.periods, 7U);
+    EXPECT_EQ(two.throttled, 3U);
+    EXPECT_DOUBLE_EQ(two.seconds, 1.5);
+    for (const char* text : {"", "nr_periods", "nr_periods x nr_throttled -3", "throttled_time 5x"}) {
+        EXPECT_EQ(throttling_of(text).periods, 0U) << text;
+        EXPECT_EQ(throttling_of(text).seconds, 0.0) << text;
+    }
+}
+
+TEST_F(BudgetFolder, TheGroupThatWaitedLongestIsTold) {
+    member_of("4:cpu:/pod/container\n");
+    write("cpu/pod/cpu.stat", "nr_periods 50\nnr_throttled 20\nthrottled_time 3000000000");
+    write("cpu/pod/container/cpu.stat", "nr_periods 50\nnr_throttled 2\nthrottled_time 1000000000");
+    EXPECT_EQ(throttling().throttled, 20U);
+    write("cpu/pod/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_time 0");
+    EXPECT_EQ(throttling().throttled, 2U);
+}
+
+TEST_F(BudgetFolder, ALongPathIsNoLimit) {
+    member_of("0::/" + std::string(20000, 'x') + "\n0::/job\n");
+    write("job/cpu.max", "300000 100000");
+    EXPECT_EQ(quota(), 0.0);  // the list is cut there
+    member_of("0::/" + std::string(5000, 'x') + "\n0::/job\n");
+    EXPECT_DOUBLE_EQ(quota(), 3.0);
 }
 
 TEST_F(BudgetFolder, AFractionIsRoundedUp) {

@@ -18,7 +18,9 @@ json sample() {
     return json::parse(R"json({
       "schema":"corun-report","version":1,"corun":"0.1.0","program":["python","train.py"],"pid":123,
       "wall_seconds":61.2,"cpu_seconds":110.3,"max_rss_bytes":123456789,"mode":"tune","policy":"race",
-      "budget":{"cpus":2,"affinity":2,"quota":null,"option":null},
+      "budget":{"cpus":2,"affinity":2,"quota":1.5,"option":null,
+        "changes":[{"seconds":0.01,"cpus":1,"limit":"quota"},{"seconds":12.5,"cpus":2,"limit":"quota"}],
+        "throttled":{"periods":340,"throttled":12,"seconds":0.43},"steal_share":0.031},
       "sources":[{"name":"tensorflow","state":"active","version":"2.21.0","reason":"","ops":812345,"async_ops":123}],
       "irreversible":[{"lever":"tensorflow pool cap","effect":"numa_-1_Eigen 16 -> 2","option":"CORUN_POOL_CAP"}],
       "phases":[{"share":0.93,"state":"guard","arm":"uniform-1","seconds_to_decision":14.1,
@@ -70,7 +72,8 @@ TEST(ReportText, ShowsEachPart) {
           "tensorflow 2.21.0: active, 812,345 ops, 123 asynchronous", "numa_-1_Eigen 16 -> 2",
           "1.310 (1.280 - 1.340) from 64 blocks: gain", "every 15.3 ms", "MatMul", "70,000",
           "1: 161 (210) | 2: 5.2", "(float[20,400];float[400,800])", "uniform-1 won the race",
-          "the profile was of another machine"})
+          "the profile was of another machine", "quota 1.5", "from 12.5 s on: 2 (by quota)",
+          "Throttled 12 of 340 periods", "3.1 % of the machine's CPU time"})
         EXPECT_TRUE(has(text, part)) << part << '\n' << text;
 }
 

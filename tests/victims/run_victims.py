@@ -844,7 +844,8 @@ class Exports(Case):
     def test_exports(self) -> None:
         defined = exported()
         wanted = set()
-        for name in ("tensorflow", "affinity", "gomp", "kmp", "loader") if "GOMP_parallel" in defined else ("tensorflow",):
+        openmp = ("gomp", "kmp", "loader") if "GOMP_parallel" in defined else ()
+        for name in ("cpus", "tensorflow", *openmp):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))

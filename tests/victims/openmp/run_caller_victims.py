@@ -198,7 +198,8 @@ class Surroundings(Case):
         for kind in ("gcc", "gcX"):
             self.says([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE)
             self.same([victim("widens"), library("tail", kind)], "told all, team as told\n" + DONE, {})
-        self.says([victim("widens"), library("tail", "gcc")], "told less, team as told\n" + DONE, {"CORUN_CPUS": "1"})
+        self.says([victim("widens"), library("tail", "gcc")], "told less, team as told\n" + DONE,
+                  {"CORUN_CPUS": "1", "CORUN_CPU_VIEW": "no"})
 
     def test_cancelled_at_any_moment(self) -> None:
         self.same([victim("any-call-gcc")], "cancelled 500 500\n" + DONE)

@@ -447,7 +447,8 @@ class Report(Case):
     def test_capped_by_a_call(self) -> None:
         # Of a runtime that came later: the environment was left alone.
         words = ["local", library("plugin", "gcc"), "team", "0"]
-        report = run([str(FOLDER / "victim-loader"), *words], {**WIDE, "CORUN_CPUS": "1"}, report=True).report
+        report = run([str(FOLDER / "victim-loader"), *words], {**WIDE, "CORUN_CPUS": "1", "CORUN_CPU_VIEW": "no"},
+                     report=True).report
         self.assertEqual(report["irreversible"], [{"lever": "OpenMP cap", "option": "CORUN_OPENMP",
                                                    "effect": "libgomp.so.1 5 -> 1 threads (OMP_NUM_THREADS)"}])
 

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/cpu_view.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "shim/budget_watch.h"
+#include "shim/loaded_object.h"
+#include "shim/process.h"
+#include "shim/scope.h"
+
+namespace corun {
+namespace {
+
+enum class View { off, where_limited, always };
+constinit std::atomic<View> view{View::off};
+constinit int process_number = 0;  // of the process that was started: its forked children say the same
+constinit std::atomic<int> machine{0};
+constinit std::atomic<int> least_told{INT_MAX};
+
+constexpr char kOnline[] = "/sys/devices/system/cpu/online";
+constexpr char kPresent[] = "/sys/devices/system/cpu/present";
+constexpr char kCpuinfo[] = "/proc/cpuinfo";
+
+// What was told in place of what. Written once each; when it is full a mask that comes back is taken at its
+// word.
+struct Told {
+    CpuMask shown, real;
+};
+constexpr std::size_t kTold = 32;
+constinit Told told[kTold] = {};
+constinit std::atomic<std::size_t> told_count{0};
+constinit std::atomic<bool> telling{false};
+
+int machine_cpus() {
+    int known = machine.load(std::memory_order_relaxed);
+    if (known > 0) return known;
+    char text[1024];
+    read_file(kOnline, text, sizeof text);
+    known = count_cpu_list(text);
+    if (known == 0) known = INT_MAX;  // then any limit is smaller
+    machine.store(known, std::memory_order_relaxed);
+    return known;
+}
+
+void note_least(int cpus) {
+    int known = least_told.load(std::memory_order_relaxed);
+    while (cpus < known && !least_told.compare_exchange_weak(known, cpus, std::memory_order_relaxed)) {
+    }
+}
+
+// The CPUs to tell of; 0: the truth. `most` are those that a mask may have.
+int told_now(int& most) {
+    const View wanted = view.load(std::memory_order_acquire);
+    if (wanted == View::off) return 0;
+    budget_refresh();
+    const Budget budget = budget_now();
+    most = budget.allowed;
+    if (budget.allowed == INT_MAX && wanted != View::always) return 0;
+    const int cpus = std::min(budget.cpus, budget.affinity);
+    if (budget.allowed < machine_cpus() || (wanted == View::always && cpus < machine_cpus())) return cpus;
+    return 0;
+}
+
+unsigned which_share() {
+    const int slot = budget_slot();
+    return static_cast<unsigned>(slot >= 0 ? slot : process_number);
+}
+
+void remember(const CpuMask& shown, const CpuMask& real) {
+    const std::size_t count = told_count.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i)
+        if (told[i].shown == shown && told[i].real == real) return;
+    if (telling.exchange(true, std::memory_order_acquire)) return;
+    const std::size_t free = told_count.load(std::memory_order_relaxed);
+    if (free < kTold) {
+        told[free] = {shown, real};
+        told_count.store(free + 1, std::memory_order_release);
+    }
+    telling.store(false, std::memory_order_release);
+}
+
+// `mask` as it is to be told. False: as it is.
+bool replace(CpuMask& mask) {
+    int most = 0;
+    if (told_now(most) == 0 || most >= mask.count()) return false;
+    const CpuMask real = mask;
+    mask = choose_cpus(real, most, which_share());
+    remember(mask, real);
+    note_least(most);
+    return true;
+}
+
+bool process_mask(CpuMask& mask) {
+    unsigned char bytes[CpuMask::kCpus];
+    const long size = syscall(SYS_sched_getaffinity, getpid(), sizeof bytes, bytes);
+    if (size <= 0 || !mask.assign(bytes, static_cast<std::size_t>(size))) return false;
+    int most = 0;
+    return told_now(most) != 0 && (replace(mask) || view.load() == View::always);
+}
+
+bool write_all(int file, const char* text, std::size_t size, long& at) {
+    for (std::size_t done = 0; done < size;) {
+        const long written = syscall(SYS_pwrite64, file, text + done, size - done, at);
+        if (written <= 0) return false;
+        done += static_cast<std::size_t>(written);
+        at += written;
+    }
+    return true;
+}
+
+bool copy_cpuinfo(const CpuMask& cpus, int from, int to) {
+    CpuinfoFilter filter(cpus);
+    char text[1024];
+    char kept[sizeof text + CpuinfoFilter::kHeld];
+    long at = 0;
+    long read_at = 0;
+    long got = 0;
+    while ((got = syscall(SYS_pread64, from, text, sizeof text, read_at)) > 0) {
+        read_at += got;
+        if (!write_all(to, kept, filter.feed({text, static_cast<std::size_t>(got)}, kept), at)) return false;
+    }
+    return got == 0 && write_all(to, kept, filter.finish(kept), at);
+}
+
+bool copy_list(const CpuMask& cpus, int to) {
+    char text[3072];
+    long at = 0;
+    return write_all(to, text, write_cpu_list(cpus, text, sizeof text), at);
+}
+
+}  // namespace
+
+void cpu_view_start(bool wanted, bool always) noexcept {
+    process_number = getpid();
+    view.store(!wanted ? View::off : always ? View::always : View::where_limited, std::memory_order_release);
+}
+
+bool cpu_view_awake(const void* caller) noexcept {
+    if (source_early()) [[unlikely]] {
+        LoadedObject object{};
+        if (environ == nullptr) return false;  // libc itself is not initialised yet, so no option can be read
+        if (!find_object(caller, object) || DynamicSection(object).symbol("malloc") != nullptr) return false;
+        process_start();
+    }
+    return view.load(std::memory_order_acquire) != View::off;
+}
+
+int cpu_view_count(int cpus) noexcept {
+    int most = 0;
+    const int shown = told_now(most);
+    if (shown == 0 || shown >= cpus) return cpus;
+    note_least(shown);
+    return shown;
+}
+
+bool cpu_view_is_ours(int thread) noexcept {
+    if (thread == 0 || thread == getpid()) return true;
+    const int saved = errno;
+    const bool found = syscall(SYS_tgkill, getpid(), thread, 0) == 0;
+    errno = saved;
+    return found;
+}
+
+void cpu_view_mask(void* mask, std::size_t bytes) noexcept {
+    CpuMask cpus;
+    if (cpus.assign(mask, bytes) && replace(cpus)) cpus.copy_to(mask, bytes);
+}
+
+bool cpu_view_was_told(const void* mask, std::size_t bytes, CpuMask& real) noexcept {
+    const std::size_t count = told_count.load(std::memory_order_acquire);
+    CpuMask asked;
+    if (count == 0 || mask == nullptr || !asked.assign(mask, bytes)) return false;
+    for (std::size_t i = count; i-- > 0;) {
+        if (told[i].shown != asked) continue;
+        real = told[i].real;
+        return true;
+    }
+    return false;
+}
+
+int cpu_view_number(int cpu) noexcept {
+    const int count = least_told.load(std::memory_order_relaxed);
+    return cpu < count ? cpu : cpu % count;
+}
+
+// The program's own call has come first: what it says of a bad path, of its rights and of a full table of
+// files is the kernel's word. What comes after may fail at each step; then the file is the real one.
+void cpu_view_opened(const char* path, int file) noexcept {
+    if (file < 0 || (path[1] != 's' && path[1] != 'p')) [[likely]]
+        return;
+    const bool is_cpuinfo = std::strcmp(path, kCpuinfo) == 0;
+    if (!is_cpuinfo && std::strcmp(path, kOnline) != 0 && std::strcmp(path, kPresent) != 0) return;
+    if (!cpu_view_awake(nullptr)) return;
+    const int saved = errno;
+    CpuMask cpus;
+    const bool read_only = (syscall(SYS_fcntl, file, F_GETFL) & (O_ACCMODE | O_PATH)) == O_RDONLY;
+    if (read_only && process_mask(cpus)) {
+        const int closes = syscall(SYS_fcntl, file, F_GETFD) == FD_CLOEXEC ? O_CLOEXEC : 0;
+        const auto text = static_cast<int>(syscall(SYS_memfd_create, "cpus", MFD_CLOEXEC));
+        if (text >= 0) {
+            if (is_cpuinfo ? copy_cpuinfo(cpus, file, text) : copy_list(cpus, text))
+                syscall(SYS_dup3, text, file, closes);
+            syscall(SYS_close, text);
+        }
+    }
+    errno = saved;
+}
+
+int cpu_view_told() noexcept {
+    const int count = least_told.load(std::memory_order_relaxed);
+    return count == INT_MAX ? 0 : count;
+}
+
+}  // namespace corun
