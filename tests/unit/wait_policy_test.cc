@@ -8,16 +8,22 @@ namespace {
 
 WaitFacts alone() {
     WaitFacts facts;
-    facts.threads = facts.affinity = facts.machine = 4;
+    facts.threads = facts.wanted = facts.affinity = facts.machine = 4;
     facts.ran = 0.005;
     facts.waited = 0.004;  // of no interest without neighbours
     return facts;
 }
 
-TEST(WaitPolicy, AProgramAloneIsLeftAsItIs) {
-    EXPECT_EQ(choose_wait(alone()).kind, WaitKind::leave);
+TEST(WaitPolicy, AProgramAloneThatFillsItsCpusSpinsForALimitedTime) {
+    EXPECT_EQ(choose_wait(alone()).kind, WaitKind::limited);
     WaitFacts facts = alone();
     facts.runnable = facts.load = 0.7;  // housekeeping
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+}
+
+TEST(WaitPolicy, AProgramAloneThatLeavesRoomIsLeftAsItIs) {
+    WaitFacts facts = alone();
+    facts.threads = facts.wanted = 3;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
 }
 
@@ -42,7 +48,7 @@ TEST(WaitPolicy, AQuotaBelowTheMask) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
     EXPECT_EQ(choose_wait(facts).why, "a quota of 2 CPUs is used up by spinning too");
     facts.quota = 4.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
 }
 
 TEST(WaitPolicy, Neighbours) {
@@ -58,10 +64,10 @@ TEST(WaitPolicy, NeighboursThatYieldAreNone) {
     facts.runnable = facts.load = 9.0;
     ASSERT_EQ(choose_wait(facts).kind, WaitKind::passive);
     facts.waited = 0.0005;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.ran = 1.0;
     facts.waited = 0.05;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.waited = 0.2;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
 }
@@ -69,10 +75,10 @@ TEST(WaitPolicy, NeighboursThatYieldAreNone) {
 TEST(WaitPolicy, AMomentOrAPastMinuteAloneIsNoNeighbour) {
     WaitFacts facts = alone();
     facts.runnable = 5.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.runnable = 0.0;
     facts.load = 5.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
 }
 
 TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
@@ -84,7 +90,7 @@ TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.waited = 0.004;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
-    facts.wanted = 4;
+    facts.wanted = 3;
     facts.runnable = facts.load = 0.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.wanted = 5;
@@ -94,7 +100,7 @@ TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
 
 TEST(WaitPolicy, ATeamThatLeavesRoom) {
     WaitFacts facts = alone();
-    facts.threads = 2;
+    facts.threads = facts.wanted = 2;
     facts.runnable = facts.load = 2.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.runnable = facts.load = 3.0;
@@ -105,7 +111,7 @@ TEST(WaitPolicy, NeighboursAreSpreadOverTheWholeMachine) {
     WaitFacts facts = alone();
     facts.machine = 64;
     facts.runnable = facts.load = 8.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.runnable = facts.load = 32.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
 }
