@@ -38,6 +38,4 @@ void* blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord*
                  BlasCallers& bound, const char* symbol, const void* caller);
 void blas_end(BlasCall& call) noexcept;
 
-void blas_after_fork() noexcept;  ///< in the child
-
 }  // namespace corun

@@ -77,8 +77,18 @@ void describe(const void*, const void* data, OpText& text) {
     text.elements = product * largest;
 }
 
+void after_fork() {
+    State deciding = State::deciding;  // by a thread that is not here
+    state.compare_exchange_strong(deciding, State::unknown);
+    blas_libraries_after_fork();
+}
+
 bool try_activate(BlasLibrary& library) {
-    static const SourceTable table{"blas", describe, nullptr, nullptr};
+    static const SourceTable table{.name = "blas",
+                                   .describe = describe,
+                                   .lever_get = nullptr,
+                                   .lever_set = nullptr,
+                                   .after_fork = after_fork};
     if (source_unwanted(Source::blas)) return false;
     const Options& options = process_options();
     cap_wanted = pool_limit() != 0;
@@ -202,12 +212,6 @@ void blas_end(BlasCall& call) noexcept {
         outermost = nullptr;
     }
     op_end(call.scope);
-}
-
-void blas_after_fork() noexcept {
-    State deciding = State::deciding;  // by a thread that is not here
-    state.compare_exchange_strong(deciding, State::unknown);
-    blas_libraries_after_fork();
 }
 
 }  // namespace corun

@@ -15,7 +15,6 @@
 #include <mutex>
 
 #include "shim/adaptive_objects.h"
-#include "shim/blas.h"
 #include "shim/budget_watch.h"
 #include "shim/build_id.h"
 #include "shim/clock.h"
@@ -93,7 +92,8 @@ void in_child() {
     loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_start_after_fork();
-    blas_after_fork();
+    for (const SourceTable& source : globals.sources)
+        if (source.after_fork != nullptr) source.after_fork();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();

@@ -31,6 +31,7 @@ struct SourceTable {
     bool nests = false;  ///< its ops hold others as a matter of course: see op_begin_at()
     bool coarse =
         false;  ///< its runtime alternates cheaply between one thread and all, and among no other widths
+    void (*after_fork)() = nullptr;  ///< optional: in a forked child, where the other threads are gone
 };
 
 struct Scope {            // lives in the hook's frame; its address tells the frame
