@@ -33,6 +33,9 @@ struct BlasSizes {
 /// Threads that a call can use at most, by its sizes. @param budget CPUs, >= 1. @return 1..budget
 [[nodiscard]] int blas_useful_width(BlasCost cost, const BlasSizes& sizes, int budget);
 
+/// About what the call takes on one thread, in seconds: the order of magnitude, and rather less.
+[[nodiscard]] double blas_likely_seconds(BlasCost cost, const BlasSizes& sizes);
+
 /// So small that OpenBLAS runs it on one thread whatever its number says, in less time than it would take to
 /// set that. Only products: what LAPACK does is longer.
 [[nodiscard]] constexpr bool blas_stays_on_one_thread(BlasCost cost, const BlasSizes& sizes) {

@@ -19,10 +19,11 @@ namespace corun {
 namespace {
 
 // Threads that have called side by side are taken to go on doing so for as long.
-constexpr double kCrowdSeconds = 0.020;
-// For how long a call waits for those inside to leave, so that all can go narrow: a wide call has the CPUs
-// anyway, and OpenBLAS lets one in at a time.
-constexpr int kWaits = 100;
+constexpr double kCrowdSeconds = 0.25;  // they do other things between two calls
+// A call waits for those inside to leave, so that all can go narrow: a wide call has the CPUs anyway, and
+// OpenBLAS lets one in at a time. For no longer than half of what it takes itself, and not for ever.
+constexpr double kWaitShare = 0.5;
+constexpr double kMostWaits = 2000.0;
 constexpr long kWaitNanoseconds = 50000;
 
 enum class State { unknown, deciding, active, off };
@@ -140,6 +141,12 @@ void wait_a_little() {
     return callers;
 }
 
+[[gnu::noinline]] void wait_for_others(const BlasCall& call, const BlasLibrary& library) {
+    const double likely = policy::blas_likely_seconds(call.operation->cost, call.sizes);
+    const double waits = std::min(kMostWaits, kWaitShare * likely * 1e9 / kWaitNanoseconds);
+    for (int i = 0; i < static_cast<int>(waits) && blas_is_held_wide(library); ++i) wait_a_little();
+}
+
 // Threads that this call may have at most; 0: nothing is known against the program's own number.
 int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
     const int useful = policy::blas_useful_width(call.operation->cost, call.sizes, budget);
@@ -147,7 +154,7 @@ int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
     int share = budget;
     if (others != 0 || crowd_until.load(std::memory_order_relaxed) != 0) {
         share = policy::blas_share(callers_now(others), budget);
-        for (int i = 0; i < kWaits && useful > share && blas_is_held_wide(library); ++i) wait_a_little();
+        if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
     }
     const int limit = std::min(useful, share);
     return limit < budget ? limit : 0;

@@ -190,7 +190,7 @@ def main():
         return worker(sys.argv[2])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("sizes", "crowd", "probe"))
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=60, help="crowd: some 10 s each")
     parser.add_argument("--learn", type=float, default=40.0)
     parser.add_argument("--json")
     parser.add_argument("--sizes", default="8,16,32,48,64,96,128,192,256,384")

@@ -76,6 +76,19 @@ TEST(BlasUsefulWidth, WhereTwoThreadsBeginToPay) {
     EXPECT_EQ(blas_useful_width(BlasCost::lu_solve, {0, 128, 1}, 2), 1);
 }
 
+TEST(BlasLikelySeconds, TheOrderOfWhatWasMeasured) {
+    const auto within = [](double guess, double measured) {
+        EXPECT_GT(guess, measured / 3.0);
+        EXPECT_LT(guess, measured * 2.0);
+    };
+    within(blas_likely_seconds(BlasCost::multiply, {384, 384, 384}), 1.87e-3);
+    within(blas_likely_seconds(BlasCost::svd, {384, 384, 0}), 25.6e-3);
+    within(blas_likely_seconds(BlasCost::eigen, {0, 384, 0}), 57e-3);
+    within(blas_likely_seconds(BlasCost::cholesky, {0, 384, 0}), 1.02e-3);
+    within(blas_likely_seconds(BlasCost::lu_solve, {0, 384, 384}), 4.5e-3);
+    EXPECT_EQ(blas_likely_seconds(BlasCost::multiply, {-1, 5, 5}), 0.0);
+}
+
 TEST(BlasStaysOnOneThread, ProductsOnly) {
     EXPECT_TRUE(blas_stays_on_one_thread(BlasCost::multiply, {32, 32, 32}));
     EXPECT_TRUE(blas_stays_on_one_thread(BlasCost::vector, {8, 8, 0}));

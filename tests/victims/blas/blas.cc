@@ -151,7 +151,7 @@ void crowd() {
                 if (gemm(1000) == 1) narrow.fetch_add(1);
         });
     for (std::thread& thread : threads) thread.join();
-    usleep(100000);
+    usleep(400000);
     const int alone = gemm(1000);
     std::printf("side by side %s, changed inside %d, alone %d, after %d\n",
                 narrow.load() > 500 ? "narrow" : "wide", fake_changes_inside(), alone,
