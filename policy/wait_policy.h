@@ -44,12 +44,12 @@ struct WaitChoice {
 inline constexpr int kBoundedSpins = 1000;
 inline constexpr int kBriefSpins = 300;
 
-/// A runtime reads how to wait once, as a rule while the machine is idle: who comes later (other jobs,
-/// children of the program itself) is not known then. gcc's spins for 300,000 turns, 12 ms, where teams just
-/// fill the CPUs, and so does one that asked for more and was capped. 20,000 turns, under a millisecond,
-/// bound what is lost and cost a program alone next to nothing. Seconds for 300,000, 20,000 and 1,000 turns:
-/// LAMMPS alone 1.53, 1.53, 1.62, beside two other tasks 4.78, 3.45, 2.92; GROMACS alone 0.29, 0.30, 0.29,
-/// beside two 1.09, 0.66, 0.68, and in single runs of thrice the length 14.7 instead of 0.9.
+/// Where more threads than CPUs were asked for gcc's runtime itself spins for no more than some 100 turns, so
+/// that neighbours never hurt it much. A cap takes that away: with two threads on two CPUs it spins for
+/// 300,000, and how many neighbours there will be is not known at the start. 20,000 turns, under a
+/// millisecond, cost a program alone nothing and bound what is lost. Seconds for 300,000, 20,000 and 1,000
+/// turns: LAMMPS alone 1.53, 1.53, 1.62, beside two other tasks 4.78, 3.45, 2.92; GROMACS alone 0.29, 0.30,
+/// 0.29, beside two 1.09, 0.66, 0.68, and in single runs of thrice the length 14.7 instead of 0.9.
 inline constexpr int kLimitedSpins = 20000;
 
 /// Part of a CPU that others must want beyond what is free: less is the machine's own housekeeping.

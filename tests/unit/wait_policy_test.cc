@@ -8,22 +8,16 @@ namespace {
 
 WaitFacts alone() {
     WaitFacts facts;
-    facts.threads = facts.wanted = facts.affinity = facts.machine = 4;
+    facts.threads = facts.affinity = facts.machine = 4;
     facts.ran = 0.005;
     facts.waited = 0.004;  // of no interest without neighbours
     return facts;
 }
 
-TEST(WaitPolicy, AProgramAloneThatFillsItsCpusSpinsForALimitedTime) {
-    EXPECT_EQ(choose_wait(alone()).kind, WaitKind::limited);
+TEST(WaitPolicy, AProgramAloneIsLeftAsItIs) {
+    EXPECT_EQ(choose_wait(alone()).kind, WaitKind::leave);
     WaitFacts facts = alone();
     facts.runnable = facts.load = 0.7;  // housekeeping
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
-}
-
-TEST(WaitPolicy, AProgramAloneThatLeavesRoomIsLeftAsItIs) {
-    WaitFacts facts = alone();
-    facts.threads = facts.wanted = 3;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
 }
 
@@ -48,7 +42,7 @@ TEST(WaitPolicy, AQuotaBelowTheMask) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::bounded);
     EXPECT_EQ(choose_wait(facts).why, "a quota of 2 CPUs is used up by spinning too");
     facts.quota = 4.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
 }
 
 TEST(WaitPolicy, Neighbours) {
@@ -64,10 +58,10 @@ TEST(WaitPolicy, NeighboursThatYieldAreNone) {
     facts.runnable = facts.load = 9.0;
     ASSERT_EQ(choose_wait(facts).kind, WaitKind::passive);
     facts.waited = 0.0005;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.ran = 1.0;
     facts.waited = 0.05;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.waited = 0.2;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
 }
@@ -75,10 +69,10 @@ TEST(WaitPolicy, NeighboursThatYieldAreNone) {
 TEST(WaitPolicy, AMomentOrAPastMinuteAloneIsNoNeighbour) {
     WaitFacts facts = alone();
     facts.runnable = 5.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.runnable = 0.0;
     facts.load = 5.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
 }
 
 TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
@@ -90,7 +84,7 @@ TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
     facts.waited = 0.004;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
-    facts.wanted = 3;
+    facts.wanted = 4;
     facts.runnable = facts.load = 0.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.wanted = 5;
@@ -100,7 +94,7 @@ TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
 
 TEST(WaitPolicy, ATeamThatLeavesRoom) {
     WaitFacts facts = alone();
-    facts.threads = facts.wanted = 2;
+    facts.threads = 2;
     facts.runnable = facts.load = 2.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.runnable = facts.load = 3.0;
@@ -111,7 +105,7 @@ TEST(WaitPolicy, NeighboursAreSpreadOverTheWholeMachine) {
     WaitFacts facts = alone();
     facts.machine = 64;
     facts.runnable = facts.load = 8.0;
-    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
     facts.runnable = facts.load = 32.0;
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
 }
