@@ -85,11 +85,7 @@ void after_fork() {
 }
 
 bool try_activate(BlasLibrary& library) {
-    static const SourceTable table{.name = "blas",
-                                   .describe = describe,
-                                   .lever_get = nullptr,
-                                   .lever_set = nullptr,
-                                   .after_fork = after_fork};
+    static const SourceTable table{"blas", describe, nullptr, nullptr};
     if (source_unwanted(Source::blas)) return false;
     const Options& options = process_options();
     cap_wanted = pool_limit() != 0;
@@ -117,6 +113,7 @@ void wait_a_little() {
 // One thread decides; others wait for it, for they would be inside without being counted.
 [[gnu::noinline]] bool activate(BlasLibrary& library) {
     if (source_early()) return false;
+    source_after_fork(Source::blas, after_fork);  // first: a child would wait for ever for who decides
     State now = State::unknown;
     if (state.compare_exchange_strong(now, State::deciding)) {
         const Undisturbed quiet;

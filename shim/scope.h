@@ -31,7 +31,6 @@ struct SourceTable {
     bool nests = false;  ///< its ops hold others as a matter of course: see op_begin_at()
     bool coarse =
         false;  ///< its runtime alternates cheaply between one thread and all, and among no other widths
-    void (*after_fork)() = nullptr;  ///< optional: in a forked child, where the other threads are gone
 };
 
 struct Scope {            // lives in the hook's frame; its address tells the frame
@@ -41,6 +40,8 @@ struct Scope {            // lives in the hook's frame; its address tells the fr
 bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
 bool source_awake() noexcept;  ///< false: no op need be told now
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
+/// In a forked child, where the other threads are gone: called from now on, whether or not it becomes active.
+void source_after_fork(Source source, void (*call)()) noexcept;
 bool source_activate(Source source, const SourceTable& table) noexcept;  ///< false: not possible
 /// For report and log. `state`: active, refused (said once on stderr).
 void source_tell(Source, const char* name, const char* state, const char* version,

@@ -207,13 +207,43 @@ void forked() {
     std::printf("child %d, parent after %d\n", status, openblas_get_num_threads());
 }
 
+// Forks while another thread's first call is being looked at: the child's own calls wait for nobody.
+void forked_early() {
+    const char* const delay = std::getenv("VICTIM_DELAY");
+    std::atomic<bool> begun{false};
+    std::thread first([&begun] {
+        begun.store(true);
+        gemm(500);
+    });
+    while (!begun.load()) {
+    }
+    victim::spin(delay != nullptr ? std::atof(delay) : 0.0);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(5);
+        gemm(500);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    first.join();
+    std::printf("child %d\n", status);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::map<std::string, void (*)()> behaviours{
-        {"arguments", arguments}, {"limits", limits}, {"ceiling", ceiling}, {"capped", capped},
-        {"inside", inside},       {"crowd", crowd},   {"jump", jump},       {"nested", nested},
-        {"query", query},         {"forked", forked}};
+    const std::map<std::string, void (*)()> behaviours{{"arguments", arguments},
+                                                       {"limits", limits},
+                                                       {"ceiling", ceiling},
+                                                       {"capped", capped},
+                                                       {"inside", inside},
+                                                       {"crowd", crowd},
+                                                       {"jump", jump},
+                                                       {"nested", nested},
+                                                       {"query", query},
+                                                       {"forked", forked},
+                                                       {"forked-early", forked_early}};
     behaviours.at(victim::argument(argc, argv, 1, "limits"))();
     return victim::finish();
 }

@@ -95,6 +95,10 @@ class Width(Case):
             outcome = self.says("forked", "child after 2\nchild 0, parent after 2\n", {**NARROW, **settings})
             self.assertEqual(outcome.err, "")
 
+    def test_fork_beside_the_first_call(self) -> None:
+        for step in range(40):
+            self.says("forked-early", "child 0\n", {"VICTIM_DELAY": str(25 * step)})
+
 
 class Threads(Case):
     """One number for all threads: it changes with nobody inside only."""
