@@ -61,6 +61,7 @@ struct OpSample {
 struct OpState {
     OpInfo info;
     double reference = 0.0;  ///< seconds; 0: not known yet
+    bool set = false;        ///< it was not measured at the program's own width only
     double work = 0.0;       ///< reference seconds while every op was recorded: its share of the mix
     double solo_work = 0.0;  ///< of them, with nothing beside it
     PhaseId phase = -1;      ///< where it was last seen
@@ -78,6 +79,9 @@ class Controller {
     /// Makes an op key known; ids are dense from 0. Idempotent by key().
     OpId add_op(const OpInfo& info);
     [[nodiscard]] const OpState& op(OpId id) const { return ops_.at(id); }
+    /// Too short to gain at the width that the program would give it. Short at another says nothing of that
+    /// one: two threads on a busy machine may wait for milliseconds.
+    [[nodiscard]] bool cheap(OpId id) const { return cheap(ops_.at(id)); }
     [[nodiscard]] std::size_t op_count() const { return ops_.size(); }
     [[nodiscard]] int budget() const { return settings_.budget; }
 
@@ -113,9 +117,9 @@ class Controller {
     [[nodiscard]] int width(OpId op, const Phase& phase) const;  ///< 0: the program's own
 
   private:
+    [[nodiscard]] bool cheap(const OpState& state) const;
     [[nodiscard]] OpView view(OpId op) const;
     [[nodiscard]] double spacing() const;  ///< seconds between two samples of an op that count
-    [[nodiscard]] bool cheap(const OpState& state) const;
     void freeze(OpId id, std::vector<OpId>& frozen);
     void strange_window(const Window& window, double elapsed, double now);
     void enter_phase(PhaseId phase, double now);

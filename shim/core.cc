@@ -151,6 +151,8 @@ std::uint16_t random_width(ThreadState& thread) {
 // Width in the arm's table, or what is being sampled.
 std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision,
                      Entry& entry) {
+    if (decision.random) return random_width(thread);
+    if ((flags & kUnjudged) != 0) return 0;  // one thread opens no region: judged by what the program does
     const std::uint16_t budget = globals.budget.load(std::memory_order_relaxed);
     if (decision.exploring && (flags & kAssigned) != 0) {
         const std::uint16_t width = record.assigned.load(std::memory_order_relaxed);
@@ -159,7 +161,6 @@ std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t 
             return width >= budget ? 0 : width;
         }
     }
-    if (decision.random) return random_width(thread);
     std::size_t bucket = 0;
     if (decision.dynamic) bucket = policy::idle_bucket(globals.ledger.idle(budget));
     return record.width[decision.arm][bucket].load(std::memory_order_relaxed);
@@ -309,7 +310,8 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
     const std::uint64_t all = record.judged.fetch_add(duration, std::memory_order_relaxed) + duration;
     const std::uint64_t held = record.inner.fetch_add(inner, std::memory_order_relaxed) + inner;
     if (call < kJudgedCalls) return;
-    if (2 * held > all) record.flags.fetch_or(kContainer, std::memory_order_relaxed);
+    const bool works = (record.flags.load(std::memory_order_relaxed) & kOwnRegion) != 0;
+    if (2 * held > all && !works) record.flags.fetch_or(kContainer, std::memory_order_relaxed);
     record.flags.fetch_and(~static_cast<std::uint32_t>(kUnjudged), std::memory_order_relaxed);
 }
 
@@ -374,7 +376,7 @@ Begun op_begin_at(const void* frame, Source source, const void* identity, std::u
         const Entry& outer = thread->stack[thread->depth.load(std::memory_order_relaxed) - 1];
         if ((outer.flags & kEntryJudged) != 0 && outer.frame > frame)
             push(*thread, frame, *outer.record, source, ticks()).flags = kEntryInner;
-        return Begun::fresh;
+        return Begun::inside;
     }
     Slot* const slot = slot_of(*thread, source, identity, shape, call);
     if (slot == nullptr) return Begun::open;
@@ -420,6 +422,17 @@ void op_end_at(const void* frame) noexcept {
     if ((entry.flags & kEntryInner) == 0) return finish(*thread, entry);
     thread->stack[depth - 2].inner += ticks() - entry.begin;
     drop_innermost(*thread, true);
+}
+
+bool op_region() noexcept {
+    const ThreadState* const thread = this_thread;
+    if (thread == nullptr) return false;
+    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (depth == 0) return false;
+    const Entry& entry = thread->stack[depth - 1];
+    const bool own = (entry.flags & kEntryJudged) != 0;
+    if (own) entry.record->flags.fetch_or(kOwnRegion, std::memory_order_relaxed);
+    return own || (entry.flags & kEntryInner) != 0;
 }
 
 void lever_out(Source source) noexcept {

@@ -173,6 +173,7 @@ void openmp_settle(const Runtime& runtime) {
 }
 
 void openmp_before_region(const Runtime& runtime, long threads) {
+    const bool looked_at = op_region();
     OpenMpThread& thread = openmp_thread;
     if ((thread.settled & runtime.bit) == 0) {
         // It has set its number and asks nobody: it may have cut its work by it.
@@ -191,7 +192,7 @@ void openmp_before_region(const Runtime& runtime, long threads) {
         thread.pool |= runtime.bit;
     }
     if (thread.shard == 0) thread.shard = 1 + threads_seen.fetch_add(1, std::memory_order_relaxed);
-    thread.ready |= runtime.bit & thread.settled;
+    if (!looked_at) thread.ready |= runtime.bit & thread.settled;
 }
 
 int openmp_own(const Runtime& runtime, int threads) {

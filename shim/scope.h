@@ -65,6 +65,7 @@ void op_end(Scope& scope) noexcept;
 /// show it); in one that is none, nothing is set.
 enum class Begun : std::uint8_t {
     open,       ///< what begins before its end is to be told
+    inside,     ///< it need not be; the op is part of another
     fresh,      ///< it need not be; the op's cost is not known yet
     op,         ///< it need not be
     cheap,      ///< it need not be: known, too short to gain
@@ -72,6 +73,8 @@ enum class Begun : std::uint8_t {
 };
 Begun op_begin_at(const void* frame, Source, const void* identity, std::uint32_t shape, const void* call);
 void op_end_at(const void* frame) noexcept;
+/// This thread opens a parallel region: to be told of each in an op that is `open`. Whether it is in one.
+bool op_region() noexcept;
 /// Around the program's setting its own number: it is what a scope that has pulled the lever puts back, and
 /// in force at once only if it is smaller.
 void lever_out(Source source) noexcept;

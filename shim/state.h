@@ -26,6 +26,7 @@ enum RecordFlag : std::uint32_t {
     kWanted = 1U << 5,    ///< every duration is passed to the model
     kBrief = 1U << 6,     ///< known and shorter than kBriefSeconds: not timed while the decision is sparse
     kUnjudged = 1U << 7,  ///< of a source that nests: may turn out to be a container
+    kOwnRegion = 1U << 8,  ///< it has opened a parallel region itself: no container, whatever else it holds
 };
 
 inline constexpr std::size_t kRecords = 16384;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "shim/openmp.h"
 #include "shim/originals.h"
 #include "shim/resolver.h"
 #include "shim/scope.h"
@@ -98,9 +99,13 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
         site.schema.store(known = schema, std::memory_order_relaxed);
     }
     const bool same = known == schema && site.place.load(std::memory_order_relaxed) == place;
+    if (same && begun == Begun::inside) return;
+    // Small tensors are known long before large ones of which there are fewer: an op that is still to be known
+    // counts as something.
     const bool nothing = begun == Begun::cheap || begun == Begun::container;
-    if (same && !nothing && begun != Begun::op) return;  // not known yet
-    site.idle.store(same && nothing ? std::min(idle + 1, kIdleEnough) : kNever, std::memory_order_relaxed);
+    const bool unknown = begun == Begun::open || begun == Begun::fresh;
+    const std::uint32_t next = nothing ? std::min(idle + 1, kIdleEnough) : unknown ? 0 : kNever;
+    site.idle.store(same ? next : kNever, std::memory_order_relaxed);
 }
 
 struct Thread {
@@ -191,12 +196,13 @@ static void* on_begin(void* result, const void* record) {
     if (schema == nullptr || distance > kNear) return result;
     if (!thread.settled) [[unlikely]]
         settle();
-    Begun begun = Begun::fresh;
+    Begun begun = Begun::inside;
     if (get_level_of(*runtime)() == 0) {
         begun = op_begin_at(record, Source::torch, schema,
                             layout_shape(schema, record, real_record_inputs()(record)), record);
         note_idle(*thread.site, thread.place, schema, begun);
     }
+    if (begun == Begun::open) openmp_look_again();
     if (begun != Begun::open && begun != Begun::container) thread.inside = record;
     return result;
 }
