@@ -173,6 +173,7 @@ void enter(BlasCall& call, BlasLibrary& library, const BlasWord* head, bool by_v
         blas_leave(outermost_stay);     // that one was left by a jump
         outermost = nullptr;
     }
+    if (blas_in_team(library)) return;
     call.scope.depth = 0;
     read_sizes(call, head, by_value);
     const bool open = op_open(&call.scope);  // an op of another runtime has its own lever

@@ -37,7 +37,7 @@ bool find(const LoadedList& list, const char* symbol, Function*& function) {
 }
 
 // The runtime that asks for a number on its behalf is the one that the loader has bound it to.
-bool find_openmp(LoadedList& list, std::size_t index, BlasLibrary& made) {
+std::size_t openmp_of(LoadedList& list, std::size_t index) {
     list.order_for(index);
     std::size_t runtime = list.definition("omp_get_max_threads").index;
     DynamicSection(list[index].object).any_relocation([&](const char* name, void* const* slot, const auto&) {
@@ -49,7 +49,18 @@ bool find_openmp(LoadedList& list, std::size_t index, BlasLibrary& made) {
         runtime = list.index_of(target.dynamic);
         return true;
     });
+    return runtime;
+}
+
+void find_level(const LoadedList& list, std::size_t runtime, BlasLibrary& made) {
+    if (runtime == LoadedList::kNone) return;
+    made.level = reinterpret_cast<int (*)()>(DynamicSection(list[runtime].object).symbol("omp_get_level"));
+}
+
+bool find_openmp(LoadedList& list, std::size_t index, BlasLibrary& made) {
+    const std::size_t runtime = openmp_of(list, index);
     if (runtime == LoadedList::kNone) return false;
+    find_level(list, runtime, made);
     const DynamicSection section(list[runtime].object);
     made.get = reinterpret_cast<int (*)()>(section.symbol("omp_get_max_threads"));
     made.set = reinterpret_cast<void (*)(int)>(section.symbol("omp_set_num_threads"));
@@ -75,7 +86,9 @@ std::size_t identify(LoadedList& list, std::size_t index, BlasLibrary& made) {
     if (find(list, "MKL_Set_Num_Threads_Local", made.set_local) &&
         find(list, "MKL_Get_Max_Threads", made.get)) {
         made.kind = BlasKind::thread;
-        return list.definition("MKL_Set_Num_Threads_Local").index;
+        const std::size_t holder = list.definition("MKL_Set_Num_Threads_Local").index;
+        find_level(list, openmp_of(list, holder), made);
+        return holder;
     }
     return LoadedList::kNone;
 }
@@ -128,7 +141,8 @@ BlasLibrary* blas_library_in(LoadedList& list, std::size_t index) {
         BlasLibrary& one = libraries[i];
         // Unloaded and loaded anew it may lie where another has been: all that is used must be the same.
         if (one.dynamic == object.dynamic && one.get == found.get && one.set == found.set &&
-            one.set_local == found.set_local && std::strcmp(one.name, file_name(object)) == 0)
+            one.set_local == found.set_local && one.level == found.level &&
+            std::strcmp(one.name, file_name(object)) == 0)
             return &one;
     }
     if (count == libraries.size()) return nullptr;
@@ -139,6 +153,7 @@ BlasLibrary* blas_library_in(LoadedList& list, std::size_t index) {
     made.get = found.get;
     made.set = found.set;
     made.set_local = found.set_local;
+    made.level = found.level;
     known.store(count + 1, std::memory_order_release);
     return &made;
 }
@@ -199,6 +214,10 @@ void blas_leave(const BlasStay& stay) noexcept {
             return;
         }
     }
+}
+
+bool blas_in_team(const BlasLibrary& library) noexcept {
+    return library.level != nullptr && library.level() > 0;
 }
 
 int blas_callers() noexcept {

@@ -27,6 +27,7 @@ struct BlasLibrary {
     int (*get)();
     void (*set)(int);
     int (*set_local)(int);             ///< of `thread`: returns what it replaces
+    int (*level)();                    ///< of the OpenMP runtime that it stands on, if any: regions around us
     std::atomic<std::uint32_t> state;  ///< callers inside; the highest bit while the number is being changed
     std::atomic<int> width;            ///< in force for those inside; 0: the program's own
     int own;                           ///< to be put back; only who changes the number looks at it
@@ -51,6 +52,8 @@ BlasLibrary* blas_library_in(LoadedList& list, std::size_t index);
 int blas_enter(BlasStay& stay, BlasLibrary& library, int wanted, int limit) noexcept;
 void blas_leave(const BlasStay& stay) noexcept;
 
+/// This thread is one of a team: its calls are part of whatever has opened that.
+bool blas_in_team(const BlasLibrary& library) noexcept;
 /// Callers inside of any library now.
 int blas_callers() noexcept;
 /// Somebody is inside at the program's own number, so that it cannot be changed.
