@@ -15,6 +15,7 @@ constexpr double kLateTail = kGuardLateError / 2.0;
 constexpr double kShownTail = 0.05 / 2.0;
 constexpr std::size_t kBlocksKept = kGuardLooks.back();
 constexpr int kBlockWindows = 4;
+constexpr double kMostFiller = 10000.0;
 constexpr int kBlockPlain = 2;  ///< windows of pass-through in a block
 
 Interval around(const Estimate& estimate, double upper_tail) {
@@ -24,7 +25,7 @@ Interval around(const Estimate& estimate, double upper_tail) {
 
 }  // namespace
 
-Guard::Guard(ArmId arm, Random random) : arm_(arm), random_(random) {
+Guard::Guard(ArmId arm, Random random, bool clear) : arm_(arm), clear_(clear), random_(random) {
     start_block();
 }
 
@@ -87,7 +88,12 @@ void Guard::close_block() {
     const bool late = blocks_closed_ > last_look && (blocks_closed_ - last_look) % kGuardLateEvery == 0;
     if (planned || late) look(planned ? kLookTail : kLateTail);
     look_recent();
-    filler_ = static_cast<int>(std::lround(kBlockPlain / pass_through_share())) - kBlockWindows;
+    if (blocks_closed_ >= kClearBlocks)
+        clear_ = rate_interval(kClearTail, kBlocksKept).low > std::log1p(kClearGain);
+    // Of time, not of windows: where it is many times slower so is each of its windows.
+    const double plain = block.plain_wall / block.arm_wall;
+    const double more = kBlockPlain * (plain * (1.0 / pass_through_share() - 1.0) - 1.0);
+    filler_ = static_cast<int>(std::clamp(std::round(more), 0.0, kMostFiller));
     start_block();
 }
 
@@ -127,8 +133,8 @@ void Guard::stand_down_by(Verdict verdict, Ground ground) {
 
 double Guard::pass_through_share() const {
     if (stand_down()) return 1.0;
-    // However clear the gain: until there is an interval to show, looks are frequent.
-    if (blocks_closed_ < kIntervalBlocks) return kShareFirst;
+    // Until there is an interval to show, looks are frequent, unless they cost too much.
+    if (blocks_closed_ < kIntervalBlocks) return clear_ ? kShareThen : kShareFirst;
     return certain_ || (blocks_closed_ >= kShareThenBlocks && !disputed_) ? kShareLast : kShareThen;
 }
 

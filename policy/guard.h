@@ -40,7 +40,8 @@ enum class Ground {
 /// wall time. A verdict that stands the arm down is final: a later retry takes a new Guard.
 class Guard {
   public:
-    Guard(ArmId arm, Random random);
+    /// @param clear a race has just found the arm surely better by kClearGain
+    Guard(ArmId arm, Random random, bool clear = false);
 
     [[nodiscard]] ArmId next()
         const;  ///< the arm that the next window should run under; kPassThrough once stood down
@@ -95,6 +96,7 @@ class Guard {
     int discarded_in_block_ = 0;
     int discarded_since_block_ = 0;
     bool certain_ = false;   ///< gain surely above kNoGain, by trimmed and untrimmed figures
+    bool clear_ = false;     ///< surely above kClearGain: looks may be rare before an interval can be shown
     bool disputed_ = false;  ///< trimmed and untrimmed figures differ by more than kTotalsAgree
     Verdict verdict_ = Verdict::undecided;
     Ground ground_ = Ground::none;

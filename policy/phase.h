@@ -3,6 +3,7 @@
 // is fed with windows and asked for the next one.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,6 +56,10 @@ class Phase {
     /// The phase has seen enough to choose its anchor (or to do without one).
     void end_learning();
 
+    /// Before anything is known of the widths: is `arm` far better than the program as it is? If so it is in
+    /// force while they are explored.
+    void start_quick_race(ArmId arm);
+
     // --- exploring ---
     /// @param arms that differ from each other and from arm 0, which is pass-through
     /// @param skipped arms that were left out: arm -> why
@@ -87,7 +92,10 @@ class Phase {
 
   private:
     void enter(State state);
+    [[nodiscard]] double period_under(ArmId arm) const;
     void finish_race();
+    [[nodiscard]] bool quick_race_over(const Window& window);
+    void finish_quick_race();
     [[nodiscard]] double race_seconds() const;  ///< that the race may take
     void watch_pace(const Window& window, double elapsed);
     void doubt();
@@ -99,8 +107,11 @@ class Phase {
     double active_;       ///< seconds that this phase has been the current one
     double state_since_;  ///< of them, when the state began
     std::optional<std::uint32_t> anchor_;
-    double period_ = 0.0;
+    double period_ = 0.0;              ///< of the anchor, seconds; 0: none
+    std::map<ArmId, double> periods_;  ///< the same under each arm: they may differ by much
     std::optional<Race> race_;
+    bool quick_ = false;                  ///< it is the first, of two arms
+    std::array<double, 2> quick_rate_{};  ///< log, of the program as it is and of the other; 0: none yet
     std::optional<Guard> guard_;
     ArmId arm_ = kPassThrough;
     Verdict verdict_ = Verdict::undecided;

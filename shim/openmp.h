@@ -48,7 +48,8 @@ extern constinit std::atomic<OpenMpState> openmp_state;
 void openmp_settle(const Runtime& runtime);
 /// Before it opens a region that names `threads` (0: none), unless it is `ready`.
 void openmp_before_region(const Runtime& runtime, long threads);
-/// The next region of this thread is looked at before it opens, as its first was, and all in an op that is open.
+/// The next region of this thread is looked at before it opens, as its first was, and all in an op that is
+/// open.
 inline void openmp_look_again() noexcept {
     openmp_thread.ready = 0;
 }

@@ -100,8 +100,8 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
     }
     const bool same = known == schema && site.place.load(std::memory_order_relaxed) == place;
     if (same && begun == Begun::inside) return;
-    // Small tensors are known long before large ones of which there are fewer: an op that is still to be known
-    // counts as something.
+    // Small tensors are known long before large ones of which there are fewer: an op that is still to be
+    // known counts as something.
     const bool nothing = begun == Begun::cheap || begun == Begun::container;
     const bool unknown = begun == Begun::open || begun == Begun::fresh;
     const std::uint32_t next = nothing ? std::min(idle + 1, kIdleEnough) : unknown ? 0 : kNever;

