@@ -171,7 +171,8 @@ void take_news(Engine& all) {
 // A loop that takes some of the run time is worth a search.
 void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     const int own = known.region->own.load(std::memory_order_relaxed);
-    if (sample.loops == 0 || sample.width != own || !sample.solo || known.paths.asks()) return;
+    if (sample.loops == 0 || sample.width != own || !sample.solo) return;
+    if (known.paths.asks() || !known.parts.empty()) return;
     if (!known.chunk) {
         if (known.path.depth == 0 && !known.paths.judged()) return;
         const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;

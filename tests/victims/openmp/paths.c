@@ -109,13 +109,11 @@ static void two_places(void) {
 
 // What is seen in one of them holds for the other.
 static void asks_in_one(void) {
-    static int round;
-    const int settled = ++round > 101;
-    asks_now = round > 100;
+    asks_now = 1;
     first_place();
-    wrong += settled && team != 2;
+    wrong += team != 2;
     second_place();
-    wrong += settled && team != 2;
+    wrong += team != 2;
 }
 
 // Who differs is not who calls.
@@ -146,16 +144,25 @@ static void frames(void) {
 // On a stack of its own, that ends right above: what lies as far from there as one caller did can not be read.
 static ucontext_t here, there;
 static char* stack;
+KEEP void far_few(size_t room) {
+    far(kFew, room);
+    __asm__ volatile("");
+}
+KEEP void far_many(size_t room) {
+    far(kMany, room);
+    __asm__ volatile("");
+}
 static void on_its_own(void) {
-    two_callers();
+    far_few(64);
+    far_many(64);
     swapcontext(&there, &here);
 }
 static void coroutine(void) {
     const size_t size = 1 << 20, far_away = 60000;
     static int round;
     if (++round < kRounds / 2) {
-        far(kFew, far_away);
-        fine();
+        far_few(far_away);
+        far_many(far_away);
         return;
     }
     if (stack == NULL) {
