@@ -424,17 +424,6 @@ void op_end_at(const void* frame) noexcept {
     drop_innermost(*thread, true);
 }
 
-bool op_region() noexcept {
-    const ThreadState* const thread = this_thread;
-    if (thread == nullptr) return false;
-    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
-    if (depth == 0) return false;
-    const Entry& entry = thread->stack[depth - 1];
-    const bool own = (entry.flags & kEntryJudged) != 0;
-    if (own) entry.record->flags.fetch_or(kOwnRegion, std::memory_order_relaxed);
-    return own || (entry.flags & kEntryInner) != 0;
-}
-
 void lever_out(Source source) noexcept {
     if (const Entry* const entry = pulled_by(source)) restore_lever(*this_thread, *entry);
 }
@@ -445,13 +434,6 @@ void lever_in(Source source) noexcept {
     const SourceTable& table = globals.sources[static_cast<std::size_t>(source)];
     entry->saved = table.lever_get();
     if (entry->saved > entry->width) table.lever_set(entry->width);
-}
-
-bool source_awake() noexcept {
-    if (globals.active.load(std::memory_order_relaxed)) [[likely]]
-        return true;
-    process_passive_op();
-    return false;
 }
 
 // A frame that asks lies below those of all scopes that it is in.

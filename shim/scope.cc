@@ -3,6 +3,7 @@
 #include "shim/scope.h"
 
 #include "shim/core.h"
+#include "shim/process.h"
 #include "shim/state.h"
 
 namespace corun {
@@ -24,6 +25,24 @@ bool op_open(const void* frame) noexcept {
     if (depth == 0) return false;
     const Entry& entry = thread->stack[depth - 1];
     return entry.frame > frame && (entry.flags & kEntryContainer) == 0;
+}
+
+bool op_region() noexcept {
+    const ThreadState* const thread = this_thread;
+    if (thread == nullptr) return false;
+    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (depth == 0) return false;
+    const Entry& entry = thread->stack[depth - 1];
+    const bool own = (entry.flags & kEntryJudged) != 0;
+    if (own) entry.record->flags.fetch_or(kOwnRegion, std::memory_order_relaxed);
+    return own || (entry.flags & kEntryInner) != 0;
+}
+
+bool source_awake() noexcept {
+    if (globals.active.load(std::memory_order_relaxed)) [[likely]]
+        return true;
+    process_passive_op();
+    return false;
 }
 
 }  // namespace corun
