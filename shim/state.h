@@ -22,10 +22,10 @@ enum RecordFlag : std::uint32_t {
     kAsked = 1U << 1,      ///< answers width_now()
     kCheap = 1U << 2,      ///< known and shorter than kCheapSeconds: never timed
     kAnchor = 1U << 3,
-    kAssigned = 1U << 4,  ///< `assigned` holds a width to sample
-    kWanted = 1U << 5,    ///< every duration is passed to the model
-    kBrief = 1U << 6,     ///< known and shorter than kBriefSeconds: not timed while the decision is sparse
-    kUnjudged = 1U << 7,  ///< of a source that nests: may turn out to be a container
+    kAssigned = 1U << 4,   ///< `assigned` holds a width to sample
+    kWanted = 1U << 5,     ///< every duration is passed to the model
+    kBrief = 1U << 6,      ///< known and shorter than kBriefSeconds: not timed while the decision is sparse
+    kUnjudged = 1U << 7,   ///< of a source that nests: may turn out to be a container
     kOwnRegion = 1U << 8,  ///< it has opened a parallel region itself: no container, whatever else it holds
 };
 

@@ -70,8 +70,10 @@ struct Site {
     std::atomic<std::uint32_t> calls;  ///< since then
 };
 constexpr std::size_t kSites = 8192;
-constexpr std::uint32_t kIdleEnough = 64;  ///< calls
-constexpr std::uint32_t kLookEvery = 64;   ///< of a place that is idle
+constexpr std::uint32_t kIdleEnough = 64;     ///< calls
+constexpr std::uint32_t kUnknown = 1U << 16;  ///< from here on: since an op that was not known
+constexpr std::uint32_t kIdleAgain = kUnknown + 4096;
+constexpr std::uint32_t kLookEvery = 64;  ///< of a place that is idle
 constexpr std::uint32_t kNever = ~std::uint32_t{0};
 constinit std::array<Site, kSites> sites{};
 static_assert(kSites == 8192);
@@ -82,11 +84,13 @@ static inline Site& site_of(const void* place) {
 
 static inline bool is_idle(Site& site, const void* place) {
     const std::uint32_t idle = site.idle.load(std::memory_order_relaxed);
-    if (idle < kIdleEnough || idle == kNever || site.place.load(std::memory_order_relaxed) != place)
-        return false;
+    if (idle != kIdleEnough || site.place.load(std::memory_order_relaxed) != place) return false;
     const std::uint32_t calls = site.calls.load(std::memory_order_relaxed) + 1;
     site.calls.store(calls, std::memory_order_relaxed);
-    return calls % kLookEvery != 0;
+    // At odd intervals, as ops come in turn (a 32-bit mixing function).
+    std::uint32_t mixed = (calls ^ calls >> 16) * 0x21F0AAADU;
+    mixed = (mixed ^ mixed >> 15) * 0x735A2D97U;
+    return (mixed >> 16) % kLookEvery != 0;
 }
 
 // Two places may share a Site, and some ask for any operator: both never fall idle.
@@ -100,11 +104,12 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
     }
     const bool same = known == schema && site.place.load(std::memory_order_relaxed) == place;
     if (same && begun == Begun::inside) return;
-    // Small tensors are known long before large ones of which there are fewer: an op that is still to be
-    // known counts as something.
+    // Small tensors are known long before large ones, of which there are fewer: where one of those is seen
+    // that is still to be known, idle is only what stays so for long.
     const bool nothing = begun == Begun::cheap || begun == Begun::container;
     const bool unknown = begun == Begun::open || begun == Begun::fresh;
-    const std::uint32_t next = nothing ? std::min(idle + 1, kIdleEnough) : unknown ? 0 : kNever;
+    const std::uint32_t more = idle == kIdleEnough || idle == kIdleAgain ? kIdleEnough : idle + 1;
+    const std::uint32_t next = nothing ? more : unknown && idle != 0 ? kUnknown : unknown ? 0 : kNever;
     site.idle.store(same ? next : kNever, std::memory_order_relaxed);
 }
 

@@ -73,6 +73,25 @@ def check_threads(runner):
     print("\n".join(plain))
 
 
+def check_widths(runner):
+    """At one thread for each op no region is opened, but in the first calls, which are the program's own; and
+    however many small tensors come first, the calls with large ones are seen."""
+    report = runner.folder / "report.json"
+    words = [VALUES / "torch_small_first.py"]
+    options = {"CORUN_REPORT": str(report), "OMP_NUM_THREADS": "2"}
+    for more in ({"CORUN_POLICY": "uniform-1"}, {"CORUN_MODE": "observe"}):
+        done = runner.checked(words, corun=options | more)
+        if done.stdout != "300.0 3600.0\n":
+            raise SystemExit(f"widths: {done.stdout}{done.stderr}")
+        out = json.loads(report.read_text())
+        if "CORUN_POLICY" in more:
+            wide = sum(region["calls"] for region in out["regions"] if region["widest"] > 1)
+            assert 0 < wide < 16, out["regions"]
+        (large,) = [op for op in out["ops"] if op["name"] == "aten::add_" and "512" in op["shapes"]]
+        assert large["calls"] > 290, large
+    print(wide, "regions of more than one thread,", large["calls"], "calls seen")
+
+
 def check_report(runner):
     """The source is there, sees forward and backward by name and shape, and says what it has changed for good."""
     report = runner.folder / "report.json"
@@ -101,6 +120,7 @@ def main():
         "operations": check_operations,
         "training": check_training,
         "threads": check_threads,
+        "widths": check_widths,
         "report": check_report,
     }
     parser.add_argument("check", choices=checks)
