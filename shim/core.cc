@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "shim/bounded.h"
 #include "shim/clock.h"
 #include "shim/driver.h"
 #include "shim/process.h"
@@ -47,6 +48,7 @@ void restore_lever(const ThreadState& thread, const Entry& entry) {
         return;
     }
     const SourceTable& source = globals.sources[index];
+    if (source.lever_restore != nullptr) return source.lever_restore(entry.width, entry.saved);
     if (source.lever_get() == entry.width) source.lever_set(entry.saved);
 }
 
@@ -77,7 +79,7 @@ void drop_innermost(ThreadState& thread, bool finished) {
     thread.depth.store(depth, std::memory_order_relaxed);
 }
 
-[[gnu::noinline]] void drop_dead(ThreadState& thread, const Scope* frame) {
+[[gnu::noinline]] void drop_dead(ThreadState& thread, const void* frame) {
     while (true) {
         const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed);
         if (depth == 0 || thread.stack[depth - 1].frame > frame) return;
@@ -205,67 +207,91 @@ inline void fetch_next(ThreadState& thread, Slot& slot, const OpRecord* record) 
     __builtin_prefetch(slot.next_birth);
 }
 
-}  // namespace
-
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) {
-    scope.depth = 0;
+// The state of the calling thread, or null: nothing is done. `frame` is the op's own.
+inline ThreadState* thread_of(const void* frame) {
     if (!globals.active.load(std::memory_order_acquire)) [[unlikely]] {
-        scopes_left(&scope);  // switched off after a jump: no width of ours stays behind
-        return process_passive_op();
+        scopes_left(frame);  // switched off after a jump: no width of ours stays behind
+        process_passive_op();
+        return nullptr;
     }
     ThreadState* thread = this_thread;
-    if (thread == nullptr) [[unlikely]] {
+    if (thread == nullptr) [[unlikely]]
         thread = attach();
-        if (thread == nullptr) return;
-    }
-    if (thread->busy) [[unlikely]]
-        return;
-    std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
-    if (depth > 0) [[unlikely]] {
-        if (thread->stack[depth - 1].frame <= &scope) drop_dead(*thread, &scope);
-        depth = thread->depth.load(std::memory_order_relaxed);
-        if (depth == kDepth) return;
-        if (depth > 0 && (thread->stack[depth - 1].flags & kEntryContainer) == 0)
-            become_container(*thread, thread->stack[depth - 1]);
-    }
-    Slot* const first = &thread->slots[slot_index(identity, shape)];
-    Slot& slot = first->identity == identity && first->shape == shape
-                     ? *first
-                     : probe(*thread, first, identity, shape);
+    return thread == nullptr || thread->busy ? nullptr : thread;
+}
+
+// Whether an op that begins at `frame` may decide; `depth`: the scopes that it is in. Not so inside one of a
+// source that nests: its width stays as it is to its end, whoever is in it.
+inline bool outside(ThreadState& thread, const void* frame, std::uint32_t& depth) {
+    depth = thread.depth.load(std::memory_order_relaxed);
+    if (depth == 0) [[likely]]
+        return true;
+    if (thread.stack[depth - 1].frame <= frame) drop_dead(thread, frame);
+    depth = thread.depth.load(std::memory_order_relaxed);
+    if (depth == kDepth) return false;
+    if (depth == 0 || (thread.stack[depth - 1].flags & kEntryContainer) != 0) return true;
+    Entry& outer = thread.stack[depth - 1];
+    if (globals.sources[static_cast<std::size_t>(outer.source)].nests) return false;
+    become_container(thread, outer);
+    return true;
+}
+
+// The slot of the op, with its record; null: it is left alone.
+inline Slot* slot_of(ThreadState& thread, Source source, const void* identity, std::uint32_t shape,
+                     const void* call) {
+    Slot* const first = &thread.slots[slot_index(identity, shape)];
+    Slot& slot =
+        first->identity == identity && first->shape == shape ? *first : probe(thread, first, identity, shape);
     if (slot.identity != identity || slot.shape != shape ||
         slot.record.load(std::memory_order_relaxed) == nullptr || freed_since(slot)) [[unlikely]] {
-        if (!resolve(*thread, slot, source, identity, shape, call)) return;
+        if (!resolve(thread, slot, source, identity, shape, call)) return nullptr;
     }
     add(slot.calls, 1);
-    OpRecord& record = *slot.record.load(std::memory_order_relaxed);
-    fetch_next(*thread, slot, &record);
-    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
+    fetch_next(thread, slot, slot.record.load(std::memory_order_relaxed));
+    return &slot;
+}
+
+// Ticks now. Lets the driver do what is due.
+inline std::uint64_t note_begin(ThreadState& thread, const OpRecord& record, std::uint32_t flags,
+                                std::uint32_t depth) {
     const std::uint64_t now = ticks();
-    const std::uint64_t last = thread->last.load(std::memory_order_relaxed);
+    const std::uint64_t last = thread.last.load(std::memory_order_relaxed);
     if (now - last > globals.gap && depth == 0) [[unlikely]]
         note_quiet(now);
-    thread->last.store(now, std::memory_order_relaxed);
+    thread.last.store(now, std::memory_order_relaxed);
     if ((flags & kAnchor) != 0 || now >= globals.due.load(std::memory_order_relaxed)) [[unlikely]]
-        visit_driver(*thread, now, (flags & kAnchor) != 0 ? &record : nullptr);
+        visit_driver(thread, now, (flags & kAnchor) != 0 ? &record : nullptr);
+    return now;
+}
 
-    Entry& entry = thread->stack[depth];
-    entry.frame = &scope;
+inline Entry& push(ThreadState& thread, const void* frame, OpRecord& record, Source source,
+                   std::uint64_t now) {
+    const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed);
+    Entry& entry = thread.stack[depth];
+    entry.frame = frame;
     entry.record = &record;
     entry.begin = now;
+    entry.inner = 0;
     entry.source = source;
     entry.width = 0;
-    entry.flags = (flags & kContainer) != 0 ? kEntryContainer : 0;
-    scope.depth = depth + 1;
-    thread->depth.store(depth + 1, std::memory_order_relaxed);
-    if ((flags & kContainer) != 0) return;
+    entry.flags = 0;
+    thread.depth.store(depth + 1, std::memory_order_relaxed);
+    return entry;
+}
 
+// An op that is no container: its width, and whether it is timed.
+inline void begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, std::uint32_t flags,
+                       Entry& entry) {
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
-    std::uint16_t width = decide(*thread, record, flags, decision, entry);
+    std::uint16_t width = decide(thread, record, flags, decision, entry);
     if (width == 0) entry.flags |= kEntryPlain;
     if (decision.ceiling != 0 && (width == 0 || width > decision.ceiling)) [[unlikely]]
         width = decision.ceiling;
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
-    if ((flags & untimed) == 0 || decision.record_all) {
+    const bool timed = (flags & untimed) == 0 || decision.record_all;
+    if (bounded(entry.source)) [[unlikely]] {
+        width = bounded_enter(thread, entry, width, timed);
+    } else if (timed) {
         entry.flags |= kEntryTimed;
         entry.counted = width != 0 ? width : globals.budget.load(std::memory_order_relaxed);
         entry.ticket = globals.ledger.begin(entry.counted);
@@ -273,8 +299,100 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
     if (width != 0) {
         entry.width = width;
         if ((flags & kAsked) != 0) note_built(slot, entry);
-        pull_lever(*thread, entry);
+        pull_lever(thread, entry);
     }
+}
+
+// Whether an op that holds others only holds them: by whose time it is.
+[[gnu::noinline]] void judge(OpRecord& record, std::uint64_t duration, std::uint64_t inner) {
+    const std::uint32_t call = record.judged_calls.fetch_add(1, std::memory_order_relaxed);
+    if (call == 0) return;  // pays for what is made once
+    const std::uint64_t all = record.judged.fetch_add(duration, std::memory_order_relaxed) + duration;
+    const std::uint64_t held = record.inner.fetch_add(inner, std::memory_order_relaxed) + inner;
+    if (call < kJudgedCalls) return;
+    if (2 * held > all) record.flags.fetch_or(kContainer, std::memory_order_relaxed);
+    record.flags.fetch_and(~static_cast<std::uint32_t>(kUnjudged), std::memory_order_relaxed);
+}
+
+Entry* pulled_by(Source source) {
+    ThreadState* thread = this_thread;
+    if (thread == nullptr) return nullptr;
+    for (std::uint32_t depth = thread->depth.load(std::memory_order_relaxed); depth > 0; --depth) {
+        Entry& entry = thread->stack[depth - 1];
+        if (entry.source == source && (entry.flags & kEntryLever) != 0) return &entry;
+    }
+    return nullptr;
+}
+
+// Ends the innermost scope, which is an op.
+void finish(ThreadState& thread, Entry& entry) {
+    OpRecord& record = *entry.record;
+    const std::uint64_t reference = record.reference.load(std::memory_order_relaxed);
+    drop_innermost(thread, true);
+    if ((entry.flags & kEntryContainer) != 0) return;
+    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
+    const bool nests = globals.sources[static_cast<std::size_t>(entry.source)].nests;
+    add(thread.ops[static_cast<std::size_t>(entry.source)], 1);
+    if (reference != 0 && !(nests && (flags & kCheap) != 0)) add(thread.work[record.bucket], reference);
+    if ((entry.flags & (kEntryTimed | kEntryJudged)) == 0) return;
+    const std::uint64_t now = ticks();
+    const std::uint64_t duration = now - entry.begin;
+    thread.last.store(now, std::memory_order_relaxed);
+    if (reference == 0) add(thread.work[0], duration);
+    if ((entry.flags & kEntryJudged) != 0) return judge(record, duration, entry.inner);
+    const bool wanted = (flags & kWanted) != 0 || (entry.flags & kEntryAssigned) != 0 ||
+                        globals.decision.load(std::memory_order_relaxed).record_all;
+    if (wanted || (++thread.sampled % kSampleEvery) == 0) push_sample(thread, entry, duration);
+}
+
+}  // namespace
+
+void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) {
+    scope.depth = 0;
+    ThreadState* const thread = thread_of(&scope);
+    if (thread == nullptr) return;
+    std::uint32_t depth = 0;
+    if (!outside(*thread, &scope, depth)) return;
+    Slot* const slot = slot_of(*thread, source, identity, shape, call);
+    if (slot == nullptr) return;
+    OpRecord& record = *slot->record.load(std::memory_order_relaxed);
+    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
+    const std::uint64_t now = note_begin(*thread, record, flags, depth);
+    Entry& entry = push(*thread, &scope, record, source, now);
+    scope.depth = depth + 1;
+    if ((flags & kContainer) != 0)
+        entry.flags = kEntryContainer;
+    else
+        begin_work(*thread, *slot, record, flags, entry);
+}
+
+bool op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,
+                 const void* call) {
+    ThreadState* const thread = thread_of(frame);
+    if (thread == nullptr) return false;
+    std::uint32_t depth = 0;
+    if (!outside(*thread, frame, depth)) {
+        Entry& outer = thread->stack[thread->depth.load(std::memory_order_relaxed) - 1];
+        if ((outer.flags & kEntryJudged) == 0 || outer.frame <= frame) return true;
+        push(*thread, frame, *outer.record, source, ticks()).flags = kEntryInner;
+        return true;
+    }
+    Slot* const slot = slot_of(*thread, source, identity, shape, call);
+    if (slot == nullptr) return false;
+    OpRecord& record = *slot->record.load(std::memory_order_relaxed);
+    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
+    if ((flags & kContainer) != 0) return false;
+    // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
+    // to look at the clock all the same.
+    if ((flags & (kCheap | kAnchor)) == kCheap && ++thread->cheap % kCheapSkipped != 0 &&
+        !globals.decision.load(std::memory_order_relaxed).record_all)
+        return true;
+    const std::uint64_t now = note_begin(*thread, record, flags, depth);
+    Entry& entry = push(*thread, frame, record, source, now);
+    begin_work(*thread, *slot, record, flags, entry);
+    if ((flags & kUnjudged) == 0) return true;
+    entry.flags |= kEntryJudged;
+    return false;
 }
 
 void op_end(Scope& scope) noexcept {
@@ -287,22 +405,41 @@ void op_end(Scope& scope) noexcept {
         drop_innermost(*thread, false);
         --depth;
     }
+    finish(*thread, thread->stack[depth - 1]);
+}
+
+void op_end_at(const void* frame) noexcept {
+    ThreadState* thread = this_thread;
+    if (thread == nullptr) return;
+    std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    while (depth > 0 && thread->stack[depth - 1].frame < frame) {  // left by a jump
+        drop_innermost(*thread, false);
+        --depth;
+    }
+    if (depth == 0 || thread->stack[depth - 1].frame != frame) return;  // one that was not entered
     Entry& entry = thread->stack[depth - 1];
-    OpRecord& record = *entry.record;
-    const std::uint64_t reference = record.reference.load(std::memory_order_relaxed);
+    if ((entry.flags & kEntryInner) == 0) return finish(*thread, entry);
+    thread->stack[depth - 2].inner += ticks() - entry.begin;
     drop_innermost(*thread, true);
-    if ((entry.flags & kEntryContainer) != 0) return;
-    add(thread->ops[static_cast<std::size_t>(entry.source)], 1);
-    if (reference != 0) add(thread->work[record.bucket], reference);
-    if ((entry.flags & kEntryTimed) == 0) return;
-    const std::uint64_t now = ticks();
-    const std::uint64_t duration = now - entry.begin;
-    thread->last.store(now, std::memory_order_relaxed);
-    if (reference == 0) add(thread->work[0], duration);
-    const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
-    const bool wanted = (flags & kWanted) != 0 || (entry.flags & kEntryAssigned) != 0 ||
-                        globals.decision.load(std::memory_order_relaxed).record_all;
-    if (wanted || (++thread->sampled % kSampleEvery) == 0) push_sample(*thread, entry, duration);
+}
+
+void lever_out(Source source) noexcept {
+    if (const Entry* const entry = pulled_by(source)) restore_lever(*this_thread, *entry);
+}
+
+void lever_in(Source source) noexcept {
+    Entry* const entry = pulled_by(source);
+    if (entry == nullptr) return;
+    const SourceTable& table = globals.sources[static_cast<std::size_t>(source)];
+    entry->saved = table.lever_get();
+    if (entry->saved > entry->width) table.lever_set(entry->width);
+}
+
+bool source_awake() noexcept {
+    if (globals.active.load(std::memory_order_relaxed)) [[likely]]
+        return true;
+    process_passive_op();
+    return false;
 }
 
 // A frame that asks lies below those of all scopes that it is in.
@@ -310,9 +447,8 @@ void scopes_left(const void* frame) noexcept {
     ThreadState* thread = this_thread;
     if (thread == nullptr || thread->busy) return;
     const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
-    const auto* here = static_cast<const Scope*>(frame);
-    if (depth > 0 && thread->stack[depth - 1].frame <= here) [[unlikely]]
-        drop_dead(*thread, here);
+    if (depth > 0 && thread->stack[depth - 1].frame <= frame) [[unlikely]]
+        drop_dead(*thread, frame);
 }
 
 int width_now(const void* frame) noexcept {
@@ -321,7 +457,7 @@ int width_now(const void* frame) noexcept {
     const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
     if (depth == 0) return 0;
     const Entry& entry = thread->stack[depth - 1];
-    if (entry.frame <= static_cast<const Scope*>(frame)) return 0;  // was left
+    if (entry.frame <= frame) return 0;  // was left
     if (entry.width == 0 || (entry.flags & kEntryContainer) != 0) return 0;
     return (entry.record->flags.load(std::memory_order_relaxed) & kAsked) != 0 ? entry.width : 0;
 }

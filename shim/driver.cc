@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "shim/bounded.h"
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
@@ -294,6 +295,7 @@ void Driver::set_decision(std::uint64_t now) {
         dense_until_ = kOpen;
     }
     globals.decision.store(decision, std::memory_order_relaxed);
+    bounded_look();
 }
 
 void Driver::on_anchor(std::uint64_t now) {

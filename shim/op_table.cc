@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "shim/process.h"
+
 namespace corun {
 namespace {
 
@@ -45,12 +47,18 @@ OpRecord* OpTable::resolve(Source source, OpText& text) {
     OpRecord& record = globals.records[op];
     if (op < before) return &record;
     record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
-    record.flags.store((info.container ? kContainer : kWanted) | (asked ? std::uint32_t{kAsked} : 0U),
-                       std::memory_order_relaxed);
+    const bool nests = globals.sources[static_cast<std::size_t>(source)].nests;
+    const bool known_op = controller_->op(op).reference > 0.0;  // from a profile
+    // Whether it is a container is a matter of time, which a frozen run must not depend on.
+    const bool container = info.container || (nests && !known_op && process_frozen());
+    record.flags.store(
+        (container ? std::uint32_t{kContainer} : kWanted | (nests && !known_op ? kUnjudged : 0U)) |
+            (asked ? std::uint32_t{kAsked} : 0U),
+        std::memory_order_relaxed);
     if (asked) globals.asked_count.fetch_add(1, std::memory_order_relaxed);
     apply_row(op);
     globals.record_count.store(static_cast<std::uint32_t>(op + 1), std::memory_order_release);
-    if (controller_->op(op).reference > 0.0) {  // from a profile
+    if (known_op) {
         frozen_.push_back(op);
         settle_frozen();
     }
@@ -64,7 +72,8 @@ void OpTable::rebind(policy::Controller& controller) {
     for (model::OpId op = 0; op < before.op_count(); ++op) {
         controller.add_op(before.op(op).info);  // in the order in which they have appeared: the same id
         OpRecord& record = globals.records[op];
-        const std::uint32_t kept = record.flags.load(std::memory_order_relaxed) & (kContainer | kAsked);
+        const std::uint32_t kept =
+            record.flags.load(std::memory_order_relaxed) & (kContainer | kAsked | kUnjudged);
         record.reference.store(0, std::memory_order_relaxed);
         record.flags.store(kept | ((kept & kContainer) != 0 ? 0U : std::uint32_t{kWanted}),
                            std::memory_order_relaxed);

@@ -49,7 +49,7 @@ struct OptionRow {
       "a quota, a share or CORUN_CPUS makes the machine's number a lie; yes: also where an affinity mask "   \
       "does; "                                                                                               \
       "no: the truth")                                                                                       \
-    X(hooks, list, "all", "all|none|tensorflow|openmp", stable, "sources to hook")                           \
+    X(hooks, list, "all", "all|none|tensorflow|torch|openmp", stable, "sources to hook")                     \
     X(openmp, choice, "safe", "off|safe|adaptive", experimental,                                             \
       "set, it takes `corun run`, or libcorun-openmp.so (adaptive: libcorun-adaptive.so) in LD_PRELOAD. "    \
       "off: "                                                                                                \
@@ -69,7 +69,11 @@ struct OptionRow {
     X(chunk, boolean, "yes", "", experimental,                                                               \
       "for CORUN_OPENMP=adaptive: where a loop's schedule is dynamic and nobody chose its chunk, learn how " \
       "many iterations a thread takes at a time")                                                            \
-    X(pool_cap, boolean, "yes", "", stable, "cap TensorFlow's compute and Eigen pools at the budget")        \
+    X(pool_cap, boolean, "yes", "", stable,                                                                  \
+      "cap TensorFlow's compute and Eigen pools and PyTorch's number of threads at the budget")              \
+    X(ledger, boolean, "yes", "", stable,                                                                    \
+      "when several threads run ops at once and each has a team of its own (PyTorch), an op gets what the "  \
+      "others leave of the budget, at least one CPU")                                                        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
     X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -245,6 +246,10 @@ bool process_follows_budget() noexcept {
     return !process_frozen() && !options.is(OptionId::mode, "observe");
 }
 
+bool process_shares_budget() noexcept {
+    return process_follows_budget() && options.boolean(OptionId::ledger);
+}
+
 std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile) {
     policy::ControllerSettings settings;
     settings.budget = budget;
@@ -317,8 +322,10 @@ void lever_in_force(const char* lever, const char* effect, const char* option) n
     }
 }
 
-bool source_unwanted(Source) noexcept {
-    return process_off() || !options.has_word(OptionId::hooks, "tensorflow");
+bool source_unwanted(Source source) noexcept {
+    static constexpr std::array<const char*, static_cast<std::size_t>(Source::count)> kWords{"tensorflow",
+                                                                                             "torch"};
+    return process_off() || !options.has_word(OptionId::hooks, kWords[static_cast<std::size_t>(source)]);
 }
 
 void source_tell(Source source, const char* name, const char* state, const char* version,

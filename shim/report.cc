@@ -222,27 +222,33 @@ void add_ops(json& report, const Controller& controller, const DriverFigures& fi
 }
 
 // The setting a user could make by hand that comes nearest to what was decided: the width that most of the
-// work runs at, for all ops, with as many dispatch threads as there are CPUs.
+// work runs at, for all ops.
+std::string setting_of(const std::string& source, int width, int budget) {
+    if (source == "torch") return "torch.set_num_threads(" + std::to_string(width) + ") comes nearest";
+    return "tf.config.threading.set_intra_op_parallelism_threads(" + std::to_string(width) +
+           ") and set_inter_op_parallelism_threads(" + std::to_string(budget) + ") come nearest";
+}
+
 json static_setting(const Controller& controller) {
     const Phase* phase = controller.longest();
     if (phase == nullptr || !phase->decided_after()) return nullptr;
     const int budget = controller.budget();
-    std::map<int, double> work;
-    for (model::OpId op = 0; op < controller.op_count(); ++op)
-        if (!controller.op(op).info.container) work[controller.width(op, *phase)] += controller.op(op).work;
-    int width = 0;
-    double most = 0.0;
-    for (const auto& [w, share] : work)
-        if (share > most) most = share, width = w;
+    std::map<std::pair<std::string, int>, double> work;
+    for (model::OpId op = 0; op < controller.op_count(); ++op) {
+        const policy::OpState& state = controller.op(op);
+        if (!state.info.container) work[{state.info.source, controller.width(op, *phase)}] += state.work;
+    }
+    const auto most = std::max_element(work.begin(), work.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == work.end()) return nullptr;
+    const auto& [source, width] = most->first;
     const int intra = width == 0 ? budget : width;
-    const std::string call = "tf.config.threading.set_intra_op_parallelism_threads(" + std::to_string(intra) +
-                             ") and set_inter_op_parallelism_threads(" + std::to_string(budget) + ")";
+    const std::string defaults = source == "torch" ? "PyTorch's default" : "TensorFlow's defaults";
     return {{"intra_op", intra},
             {"inter_op", budget},
             {"text",
-             (phase->arm() == policy::kPassThrough ? "TensorFlow's defaults on the CPUs of the budget, i.e. "
-                                                   : "") +
-                 call + " come nearest; if that is as fast, corun is not needed"}};
+             (phase->arm() == policy::kPassThrough ? defaults + " on the CPUs of the budget, i.e. " : "") +
+                 setting_of(source, intra, budget) + "; if that is as fast, corun is not needed"}};
 }
 
 std::string with_pid(std::string path) {

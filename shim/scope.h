@@ -6,7 +6,7 @@
 
 namespace corun {
 
-enum class Source : std::uint8_t { tensorflow, count };
+enum class Source : std::uint8_t { tensorflow, torch, count };
 
 /// What a source says of an op, once for each op key. Texts are NUL-terminated and cut to fit.
 struct OpText {
@@ -24,7 +24,14 @@ struct SourceTable {
     void (*describe)(const void* identity, const void* call, OpText& text);  ///< may allocate, may be slow
     int (*lever_get)();  ///< the width that the runtime holds for this thread now
     void (*lever_set)(int);
-    int* (*lever_place)();  ///< optional: where it is kept for this thread, as long as the thread lives
+    int* (*lever_place)() =
+        nullptr;  ///< optional: where it is kept for this thread, as long as the thread lives
+    /// Optional: puts `own` back, unless the program has set another number than `width` meanwhile.
+    void (*lever_restore)(int width, int own) = nullptr;
+    bool nests = false;     ///< its ops hold others as a matter of course: see op_begin_at()
+    bool own_team = false;  ///< each thread that runs its ops brings threads of its own
+    bool coarse =
+        false;  ///< its runtime alternates cheaply between one thread and all, and among no other widths
 };
 
 struct Scope {            // lives in the hook's frame; its address tells the frame
@@ -32,6 +39,7 @@ struct Scope {            // lives in the hook's frame; its address tells the fr
 };
 
 bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
+bool source_awake() noexcept;  ///< false: no op need be told now
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
 bool source_activate(Source source, const SourceTable& table) noexcept;  ///< false: not possible
 /// For report and log. `state`: active, refused (said once on stderr).
@@ -45,6 +53,15 @@ void source_runtime(const char* object_path) noexcept;  ///< its build is part o
 void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call);
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
+/// The same for a source that `nests` and whose ops have no frame of ours: `frame` is an address in a frame
+/// of theirs. Outside all scopes an op is a container if those in it have most of its time (its first calls
+/// show it); in one that is none, nothing is set. True: what begins before its end need not be told.
+bool op_begin_at(const void* frame, Source, const void* identity, std::uint32_t shape, const void* call);
+void op_end_at(const void* frame) noexcept;
+/// Around the program's setting its own number: it is what a scope that has pulled the lever puts back, and
+/// in force at once only if it is smaller.
+void lever_out(Source source) noexcept;
+void lever_in(Source source) noexcept;
 /// Drops them too: for hooks of what asks for a width or sets one. `frame` is the hook's own.
 void scopes_left(const void* frame = __builtin_frame_address(0)) noexcept;
 /// The width in force on this thread for a runtime that asks; 0: the program's own number.

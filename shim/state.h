@@ -25,11 +25,14 @@ enum RecordFlag : std::uint32_t {
     kAssigned = 1U << 4,  ///< `assigned` holds a width to sample
     kWanted = 1U << 5,    ///< every duration is passed to the model
     kBrief = 1U << 6,     ///< known and shorter than kBriefSeconds: not timed while the decision is sparse
+    kUnjudged = 1U << 7,  ///< of a source that nests: may turn out to be a container
 };
 
 inline constexpr std::size_t kRecords = 16384;
 inline constexpr double kCheapSeconds = 3e-6;
 inline constexpr double kBriefSeconds = 50e-6;
+inline constexpr std::uint32_t kJudgedCalls = 3;  ///< whether an op is a container; the first does not count
+inline constexpr std::uint32_t kCheapSkipped = 16;  ///< of so many cheap ops that nest, one reads the clock
 
 struct alignas(64) OpRecord {
     std::atomic<std::uint32_t> flags;
@@ -37,6 +40,9 @@ struct alignas(64) OpRecord {
     std::uint16_t bucket;                  ///< of the histogram, 1...
     std::atomic<std::uint64_t> reference;  ///< ticks; 0: not known yet
     std::atomic<std::uint64_t> calls;      ///< of threads that have ended or evicted their slot
+    std::atomic<std::uint64_t> judged;     ///< ticks while kUnjudged
+    std::atomic<std::uint64_t> inner;      ///< of them, in the scopes that it held
+    std::atomic<std::uint32_t> judged_calls;
     std::atomic<std::uint16_t> width[policy::kArmSlots][policy::kIdleBuckets];  ///< 0: the program's own
 };
 
@@ -81,13 +87,16 @@ enum EntryFlag : std::uint16_t {
     kEntryContainer = 1U << 4,
     kEntryPlain = 1U << 5,   ///< the program's own width
     kEntryBuilds = 1U << 6,  ///< the first call at this width: may build what the runtime keeps for it
+    kEntryJudged = 1U << 7,  ///< the time in the scopes that it holds is taken
+    kEntryInner = 1U << 8,   ///< one of those: no op, has no record
 };
 
 /// One open scope.
 struct Entry {
-    const Scope* frame;
+    const void* frame;
     OpRecord* record;
     std::uint64_t begin;  ///< ticks
+    std::uint64_t inner;  ///< the same, of the scopes in it: with kEntryJudged
     policy::Ledger::Ticket ticket;
     std::int32_t saved;
     std::uint16_t width;    ///< as set; 0: the program's own
@@ -111,6 +120,7 @@ struct ThreadState {
     std::uint64_t random;
     std::uint32_t sampled;
     std::uint32_t evicted;
+    std::uint32_t cheap;                                              ///< that were skipped
     Slot* previous;                                                   ///< of the last op
     std::array<int*, static_cast<std::size_t>(Source::count)> lever;  ///< its width's place, or null: calls
     bool busy;                                                        ///< inside our own slow path
@@ -141,6 +151,7 @@ struct alignas(8) Decision {
 struct Globals {
     std::atomic<bool> active;  ///< hooks do their work
     std::atomic<Decision> decision;
+    std::atomic<std::uint8_t> bounded;  ///< bit per source whose ops get what others leave of the budget
     std::atomic<std::uint64_t> due;     ///< ticks: the driver wants to be called by then
     alignas(64) policy::Ledger ledger;  ///< the timed scopes; a line of its own, as every timed op writes it
     std::atomic<std::uint64_t> quiet;   ///< ticks in which no scope was open

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/tensorflow_layout.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cctype>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+
+#include "shim/readable.h"
 
 namespace corun::tensorflow {
 namespace {
@@ -37,11 +35,6 @@ struct Inputs {
     const TensorValue* values;
     std::size_t count;
 };
-
-// Whether 8 bytes there can be read: the kernel copies the set before it refuses the request for being none.
-bool readable(const void* address) {
-    return syscall(SYS_rt_sigprocmask, ~0, address, nullptr, 8) == 0 || errno != EFAULT;
-}
 
 Inputs inputs_of(const void* context) {
     const char* params =

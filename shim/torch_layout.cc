@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/torch_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "shim/readable.h"
+
+namespace corun::torch {
+namespace {
+
+constexpr std::size_t kMostInputs = 1000;
+constexpr std::size_t kMostRank = 64;
+
+struct Inputs {
+    const Value* values;
+    std::size_t count;
+};
+
+Inputs inputs_of(const void* record) {
+    Inputs inputs{};
+    std::memcpy(&inputs, static_cast<const char*>(record) + kRecordInputs, sizeof inputs);
+    return inputs.count <= kMostInputs ? inputs : Inputs{};
+}
+
+template <typename T>
+T at(const void* object, std::size_t offset) {
+    T value{};
+    std::memcpy(&value, static_cast<const char*>(object) + offset, sizeof value);
+    return value;
+}
+
+std::size_t rank_of(const void* tensor) {
+    return std::min(at<std::size_t>(tensor, kTensorRank), kMostRank);
+}
+
+const std::int64_t* sizes_of(const void* tensor, std::size_t rank) {
+    const char* const sizes = static_cast<const char*>(tensor) + kTensorSizes;
+    return rank <= kInlineRank ? reinterpret_cast<const std::int64_t*>(sizes)
+                               : *reinterpret_cast<const std::int64_t* const*>(sizes);
+}
+
+// Programs whose shapes never repeat would describe each op anew: an operator with too many has one class.
+// Two of them may share a place; then both lose what they were counted by, no more.
+struct Varied {
+    std::atomic<const void*> schema;
+    std::atomic<std::uint32_t> shapes;
+};
+constexpr std::uint32_t kMostShapes = 64;
+constexpr std::size_t kVaried = 1024;
+constinit std::array<Varied, kVaried> varied{};
+
+Varied& varied_of(const void* schema) {
+    return varied[(reinterpret_cast<std::uintptr_t>(schema) * 0x9E3779B97F4A7C15ULL) >> 54];
+}
+static_assert(kVaried == 1024);
+
+bool is_varied(const void* schema) {
+    const Varied& place = varied_of(schema);
+    return place.schema.load(std::memory_order_relaxed) == schema &&
+           place.shapes.load(std::memory_order_relaxed) > kMostShapes;
+}
+
+void count_shape(const void* schema) {
+    Varied& place = varied_of(schema);
+    if (place.schema.exchange(schema, std::memory_order_relaxed) != schema)
+        place.shapes.store(0, std::memory_order_relaxed);
+    place.shapes.fetch_add(1, std::memory_order_relaxed);
+}
+
+// By c10::ScalarType.
+constexpr std::array<const char*, 16> kTypes{
+    "uint8",     "int8",      "int16",      "int32", "int64", "half",   "float",  "double",
+    "complex32", "complex64", "complex128", "bool",  "qint8", "quint8", "qint32", "bfloat16"};
+
+// Operators that only call others: their time would show it, this is quicker.
+constexpr std::array<std::string_view, 33> kContainers{"aten::linear",
+                                                       "aten::matmul",
+                                                       "aten::conv1d",
+                                                       "aten::conv2d",
+                                                       "aten::conv3d",
+                                                       "aten::convolution",
+                                                       "aten::_convolution",
+                                                       "aten::lstm",
+                                                       "aten::gru",
+                                                       "aten::rnn_tanh",
+                                                       "aten::rnn_relu",
+                                                       "aten::lstm_cell",
+                                                       "aten::gru_cell",
+                                                       "aten::layer_norm",
+                                                       "aten::batch_norm",
+                                                       "aten::_batch_norm_impl_index",
+                                                       "aten::group_norm",
+                                                       "aten::instance_norm",
+                                                       "aten::dropout",
+                                                       "aten::softmax",
+                                                       "aten::log_softmax",
+                                                       "aten::cross_entropy_loss",
+                                                       "aten::nll_loss",
+                                                       "aten::nll_loss_nd",
+                                                       "aten::embedding_bag",
+                                                       "aten::einsum",
+                                                       "aten::bilinear",
+                                                       "aten::scaled_dot_product_attention",
+                                                       "aten::_scaled_dot_product_attention_math",
+                                                       "aten::max_pool2d",
+                                                       "aten::adaptive_avg_pool2d",
+                                                       "aten::to",
+                                                       "aten::reshape"};
+
+// Kernels of libtorch itself. What others register may be a whole program, in Python too.
+constexpr std::array<std::string_view, 8> kOwn{"aten::",      "mkldnn::", "mkldnn_prepacked::", "mkl::",
+                                               "quantized::", "sparse::", "_quantized::",       "onednn::"};
+
+bool is_container(std::string_view name) {
+    return std::find(kContainers.begin(), kContainers.end(), name) != kContainers.end() ||
+           std::none_of(kOwn.begin(), kOwn.end(),
+                        [&](std::string_view own) { return name.substr(0, own.size()) == own; });
+}
+
+class Text {
+  public:
+    Text(char* to, std::size_t size) : to_(to), left_(size) {}
+    template <typename... Arguments>
+    void add(const char* format, Arguments... arguments) {
+        const int length = std::snprintf(to_, left_, format, arguments...);
+        const std::size_t used = std::min(static_cast<std::size_t>(std::max(length, 0)), left_ - 1);
+        to_ += used;
+        left_ -= used;
+    }
+
+  private:
+    char* to_;
+    std::size_t left_;
+};
+
+void describe_tensor(const void* tensor, Text& shapes, double& elements) {
+    const auto type = at<std::uint16_t>(tensor, kTensorType);
+    shapes.add("%s[", type < kTypes.size() ? kTypes[type] : "type");
+    const std::size_t rank = rank_of(tensor);
+    const std::int64_t* const sizes = sizes_of(tensor, rank);
+    for (std::size_t i = 0; i < rank && readable(sizes + i); ++i)
+        shapes.add(i == 0 ? "%lld" : ",%lld", static_cast<long long>(sizes[i]));
+    shapes.add("]");
+    elements += static_cast<double>(at<std::int64_t>(tensor, kTensorElements));
+}
+
+}  // namespace
+
+std::uint32_t layout_shape(const void* schema, const void* record) noexcept {
+    if (is_varied(schema)) [[unlikely]]
+        return 1;
+    const Inputs inputs = inputs_of(record);
+    std::uint64_t hash = inputs.count;
+    const auto mix = [&](std::uint64_t value) {
+        hash = (std::rotl(hash, 23) ^ value) * 0xC2B2AE3D27D4EB4FULL;
+    };
+    for (std::size_t i = 0; i < inputs.count; ++i) {
+        const Value& value = inputs.values[i];
+        if (value.tag != kTagTensor || value.payload == nullptr) continue;
+        const std::size_t rank = rank_of(value.payload);
+        mix(i + 1000 * rank + 100000 * std::uint64_t{at<std::uint16_t>(value.payload, kTensorType)});
+        const std::int64_t* const sizes = sizes_of(value.payload, rank);
+        for (std::size_t d = 0; d < rank; ++d) mix(static_cast<std::uint64_t>(sizes[d]));
+    }
+    return static_cast<std::uint32_t>(hash >> 32) | 2U;
+}
+
+bool layout_describe(const void* record, const char* name, std::size_t inputs, OpText& text) noexcept {
+    const void* const schema = layout_schema(record);
+    if (schema == nullptr || !readable(schema) || *static_cast<const char* const*>(schema) != name)
+        return false;
+    const Inputs all = inputs_of(record);
+    if (all.count != inputs) return false;
+    std::snprintf(text.kind, sizeof text.kind, "%s", name);
+    text.container = is_container(name);
+    count_shape(schema);
+    if (is_varied(schema)) {
+        std::snprintf(text.shapes, sizeof text.shapes, "(varied)");
+        return true;
+    }
+    Text shapes(text.shapes, sizeof text.shapes);
+    shapes.add("(");
+    bool first = true;
+    for (std::size_t i = 0; i < all.count; ++i) {
+        if (!readable(&all.values[i]) || !readable(&all.values[i].tag)) return false;
+        const Value& value = all.values[i];
+        if (value.tag != kTagTensor || value.payload == nullptr) continue;
+        if (!readable(value.payload) || !readable(static_cast<const char*>(value.payload) + kTensorType))
+            return false;
+        if (!first) shapes.add(";");
+        first = false;
+        describe_tensor(value.payload, shapes, text.elements);
+    }
+    shapes.add(")");
+    return true;
+}
+
+}  // namespace corun::torch

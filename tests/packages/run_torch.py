@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one check of PyTorch's wheel under libcorun.so: run_torch.py CHECK --library SO --python VENV_PYTHON.
+
+Exit code 77: skipped, since the wheel is not installed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from run_packages import HERE, SKIPPED, Runner
+
+VALUES = HERE / "values"
+ARMS = ("random", "uniform-1", "race", "s1", "idle")
+
+
+def check_operations(runner):
+    """Exact answers under every arm; with more threads than CPUs at random widths too."""
+    words = [VALUES / "torch_operations.py"]
+    runs = [({"CORUN_POLICY": arm}, ["--repeat", 12]) for arm in ARMS]
+    runs += [({"CORUN_POLICY": "random", "CORUN_POOL_CAP": "no"}, ["--threads", 4, "--repeat", 12])]
+    plain = runner.checked([*words, "--repeat", 1]).stdout
+    for options, more in runs:
+        done = runner.checked([*words, *more], corun=options)
+        print(options, done.stdout, end="")
+        if done.stdout != plain or done.stderr:
+            raise SystemExit(f"operations: {done.stdout}{done.stderr}")
+
+
+def check_training(runner):
+    """At a fixed width training ends with the plain run's bits, whatever decides; with others it does end."""
+    words = [VALUES / "torch_steps.py"]
+    one = runner.checked([*words, "--threads", 1]).stdout
+    two = runner.checked([*words, "--threads", 2]).stdout
+    runs = [
+        (one, 1, {"CORUN_POLICY": "random"}),
+        (two, 2, {"CORUN_REPRODUCIBLE": "1"}),
+        (two, 2, {"CORUN_MODE": "off"}),
+        (None, 2, {"CORUN_POLICY": "random"}),
+    ]
+    for wanted, threads, options in runs:
+        done = runner.checked([*words, "--threads", threads], corun=options)
+        if wanted not in (None, done.stdout) or done.stderr:
+            raise SystemExit(f"training under {options}:\n{done.stdout}{done.stderr}\ninstead of\n{wanted}")
+    # One thread for every op is what torch does when it is told one: the lever reaches all kinds of kernels.
+    narrow = runner.checked([*words, "--threads", 2], corun={"CORUN_POLICY": "uniform-1"}).stdout
+    if narrow.replace("threads 2", "threads 1") != one:
+        raise SystemExit(f"training at width 1:\n{narrow}\ninstead of\n{one}")
+    print(one, two, sep="", end="")
+
+
+def check_threads(runner):
+    """The promise is constant between ops, is the program's own word, and is capped at the budget."""
+    words = [VALUES / "torch_threads.py"]
+    plain = runner.checked(words).stdout.splitlines()
+    cpus = len(os.sched_getaffinity(0))
+    for env in ({}, {"OMP_NUM_THREADS": "16"}):
+        for options in ({}, {"CORUN_POLICY": "uniform-1"}, {"CORUN_POLICY": "random"}):
+            done = runner.checked(words, corun=options, env=env)
+            for own, line in zip(plain, done.stdout.splitlines(), strict=True):
+                where, numbers = own.rsplit(" ", 3)[0], own.rsplit(" ", 3)[1:]
+                capped = " ".join([where, *(str(min(int(number), cpus)) for number in numbers)])
+                if line != capped:
+                    raise SystemExit(f"{env} {options}: '{line}' instead of '{capped}'\n{done.stdout}")
+    uncapped = runner.checked(words, corun={"CORUN_POOL_CAP": "no", "CORUN_POLICY": "uniform-1"}).stdout
+    if uncapped.splitlines() != plain:
+        raise SystemExit(f"without the cap:\n{uncapped}")
+    print("\n".join(plain))
+
+
+def check_report(runner):
+    """The source is there, sees forward and backward by name and shape, and says what it has changed for good."""
+    report = runner.folder / "report.json"
+    options = {"CORUN_REPORT": str(report), "CORUN_POLICY": "uniform-1"}
+    words = [VALUES / "torch_steps.py", "--threads", 64, "--steps", 30]
+    runner.checked(words, corun=options)
+    out = json.loads(report.read_text())
+    (source,) = out["sources"]
+    assert source["name"] == "torch" and source["state"] == "active" and source["ops"] > 1000, source
+    assert source["levers"] and source["version"].startswith("2.13."), source
+    assert [lever["lever"] for lever in out["irreversible"]] == ["pool cap"], out["irreversible"]
+    assert out["open_scopes"] == 0 and out["ops"], out["ops"]
+    seen = {op["name"] for op in out["ops"]}
+    assert {"aten::addmm", "aten::mm"} & seen and not seen & {"aten::linear", "aten::lstm"}, seen
+    assert all("[" in op["shapes"] or op["shapes"] == "(varied)" for op in out["ops"]), out["ops"]
+    assert "torch.set_num_threads" in (out["static_setting"] or {"text": "torch.set_num_threads"})["text"], out
+    print(source, sorted(seen))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    checks = {
+        "operations": check_operations,
+        "training": check_training,
+        "threads": check_threads,
+        "report": check_report,
+    }
+    parser.add_argument("check", choices=checks)
+    parser.add_argument("--library", type=Path, required=True)
+    parser.add_argument("--python", type=Path, required=True)
+    arguments = parser.parse_args()
+    probe = [arguments.python, "-c", "import importlib.util as u; assert u.find_spec('torch')"]
+    if subprocess.run(probe).returncode != 0:
+        print(f"{arguments.python} has no PyTorch: run tools/setup")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(arguments.library.resolve(), arguments.python.absolute(), Path(folder))
+        checks[arguments.check](runner)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
