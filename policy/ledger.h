@@ -29,8 +29,8 @@ class Ledger {
         return all_or_one || left < 1 ? 1 : left;
     }
 
-    /// Enters such a scope. The sum of the widths of those that are entered in this way stays within `budget`
-    /// unless more of them are open than there are CPUs, which have 1 each then.
+    /// Enters such a scope: the sum of widths stays within `budget`, but for the 1 of each that finds nothing
+    /// left.
     /// @param given its width
     Ticket begin_within(int width, int budget, bool all_or_one, int& given) noexcept {
         std::uint64_t before = word_.load(std::memory_order_relaxed);
