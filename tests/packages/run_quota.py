@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--pairs", type=int, default=8)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if reason := obstacle():
         print(f"skipped: {reason}")
