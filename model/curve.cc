@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/least_squares.h"
+
 namespace corun::model {
 namespace {
 
@@ -15,51 +17,6 @@ double middle(std::array<float, RobustSamples::capacity>& values, std::size_t co
     std::nth_element(begin, half, end);
     if (count % 2 == 1) return *half;
     return (static_cast<double>(*half) + *std::max_element(begin, half)) / 2.0;
-}
-
-constexpr std::size_t kTerms = 3;  // of the law: 1, 1 / n, n
-using Terms = std::array<double, kTerms>;
-
-Terms terms_at(int width) {
-    return {1.0, 1.0 / width, static_cast<double>(width)};
-}
-
-struct System {
-    std::array<Terms, kTerms> matrix{};
-    Terms right{};
-};
-
-// Least squares over the terms in `mask` alone, from the normal equations; nothing when they are singular.
-std::optional<Terms> solve(const System& system, unsigned mask) {
-    std::array<std::size_t, kTerms> used{};
-    std::size_t size = 0;
-    for (std::size_t term = 0; term < kTerms; ++term) {
-        if (mask >> term & 1U) used[size++] = term;
-    }
-    // Scaled to a unit diagonal, since n * n and 1 / n / n are seven orders apart at 68 CPUs.
-    Terms scale{};
-    std::array<std::array<double, kTerms + 1>, kTerms> rows{};
-    for (std::size_t i = 0; i < size; ++i) scale[i] = 1.0 / std::sqrt(system.matrix[used[i]][used[i]]);
-    for (std::size_t i = 0; i < size; ++i) {
-        for (std::size_t j = 0; j < size; ++j) {
-            rows[i][j] = system.matrix[used[i]][used[j]] * scale[i] * scale[j];
-        }
-        rows[i][kTerms] = system.right[used[i]] * scale[i];
-    }
-    for (std::size_t i = 0; i < size; ++i) {  // symmetric and positive definite: no pivoting needed
-        if (!(rows[i][i] > 1e-12)) return std::nullopt;
-        for (std::size_t k = i + 1; k < size; ++k) {
-            const double factor = rows[k][i] / rows[i][i];
-            for (std::size_t j = i; j <= kTerms; ++j) rows[k][j] -= factor * rows[i][j];
-        }
-    }
-    Terms found{};
-    for (std::size_t i = size; i-- > 0;) {
-        double value = rows[i][kTerms];
-        for (std::size_t j = i + 1; j < size; ++j) value -= rows[i][j] * found[used[j]] / scale[j];
-        found[used[i]] = value / rows[i][i] * scale[i];
-    }
-    return found;
 }
 
 bool usable(const Point& point) {
@@ -153,38 +110,19 @@ double Law::optimum(double max_width) const {
 std::optional<Law> fit_law(std::span<const Point> points) {
     const std::size_t distinct = distinct_widths(points);
     if (distinct < 2) return std::nullopt;
-    System system;
+    NonNegativeFit fit;
     for (const Point& point : points) {
-        if (!usable(point)) continue;
-        Terms row = terms_at(point.width);
-        for (double& term : row) term /= point.seconds;  // relative error: all right-hand sides are 1
-        for (std::size_t i = 0; i < kTerms; ++i) {
-            for (std::size_t j = 0; j < kTerms; ++j) system.matrix[i][j] += row[i] * row[j];
-            system.right[i] += row[i];
-        }
+        if (usable(point))
+            fit.add({1.0 / point.seconds, 1.0 / point.width / point.seconds, point.width / point.seconds});
     }
-    // Exact for three terms: the constrained optimum is the best of the non-negative optima of all subsets.
-    const unsigned all = distinct == 2 ? 0b011U : 0b111U;
-    std::optional<Law> best;
-    double best_error = 0.0;
-    for (unsigned mask = 1; mask <= all; ++mask) {
-        const auto found = solve(system, mask);
-        if (!found || std::any_of(found->begin(), found->end(), [](double term) { return term < 0.0; }))
-            continue;
-        Law law{(*found)[0], (*found)[1], (*found)[2]};
-        double error = 0.0;
-        for (const Point& point : points) {
-            if (!usable(point)) continue;
-            const double relative = std::fabs(law.at(point.width) / point.seconds - 1.0);
-            law.residual = std::max(law.residual, relative);
-            error += relative * relative;
-        }
-        if (!best || error < best_error) {
-            best = law;
-            best_error = error;
-        }
+    const auto terms = fit.solve(distinct == 2 ? 0b011U : 0b111U);
+    if (!terms) return std::nullopt;
+    Law law{(*terms)[0], (*terms)[1], (*terms)[2]};
+    for (const Point& point : points) {
+        if (usable(point))
+            law.residual = std::max(law.residual, std::fabs(law.at(point.width) / point.seconds - 1.0));
     }
-    return best;
+    return law;
 }
 
 std::optional<int> narrowest_within(std::span<const Point> points, double deadband) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "model/placement.h"
+
 namespace corun::model {
 namespace {
 
@@ -89,8 +91,11 @@ class FittedWalk final : public Walk {
 
 class StepWalk final : public Walk {
   public:
-    StepWalk(int step, int samples, bool confirm)
-        : step_(std::max(1, step)), samples_(clamp_samples(samples)), rises_to_stop_(confirm ? 2 : 1) {}
+    StepWalk(int step, int samples, bool confirm, int first)
+        : step_(std::max(1, step)),
+          first_(std::max(1, first)),
+          samples_(clamp_samples(samples)),
+          rises_to_stop_(confirm ? 2 : 1) {}
 
   protected:
     [[nodiscard]] std::optional<int> choose(const Curve& curve, int max_width,
@@ -98,7 +103,7 @@ class StepWalk final : public Walk {
         const int most = std::max(1, max_width);
         std::optional<double> best;
         int rises = 0;  // in a row
-        for (int width = 1;; width = width > most - step_ ? most : width + step_) {
+        for (int width = std::min(first_, most);; width = width > most - step_ ? most : width + step_) {
             if (curve.solo_count(width) >= samples_) {
                 const double seconds = *curve.solo(width);
                 rises = best && seconds > *best ? rises + 1 : 0;
@@ -113,6 +118,7 @@ class StepWalk final : public Walk {
 
   private:
     int step_;
+    int first_;
     std::size_t samples_;
     int rises_to_stop_;
 };
@@ -124,7 +130,11 @@ std::unique_ptr<Walk> make_fitted_walk(int samples) {
 }
 
 std::unique_ptr<Walk> make_step_walk(int step, int samples, bool confirm) {
-    return std::make_unique<StepWalk>(step, samples, confirm);
+    return make_step_walk_from(1, step, samples, confirm);
+}
+
+std::unique_ptr<Walk> make_step_walk_from(int first, int step, int samples, bool confirm) {
+    return std::make_unique<StepWalk>(step, samples, confirm, first);
 }
 
 }  // namespace corun::model

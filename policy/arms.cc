@@ -72,6 +72,12 @@ std::vector<int> candidate_widths(int budget) {
     return widths;
 }
 
+std::vector<int> mixed_widths(int budget, bool coarse) {
+    std::vector<int> widths = candidate_widths(budget);
+    if (coarse && widths.size() > 2) widths.erase(widths.begin() + 1, widths.end() - 1);
+    return widths;
+}
+
 std::vector<Arm> race_arms(int budget) {
     std::vector<Arm> arms{Arm{}};
     const std::vector<int> widths = candidate_widths(budget);
@@ -102,8 +108,8 @@ std::optional<Arm> arm_by_name(const std::string& name, int budget) {
     return std::nullopt;
 }
 
-WidthRow width_row(const Arm& arm, const OpView& op, int budget) {
-    const std::vector<int> widths = candidate_widths(budget);
+WidthRow width_row(const Arm& arm, const OpView& op, int budget, bool coarse) {
+    const std::vector<int> widths = mixed_widths(budget, coarse);
     WidthRow row{};
     switch (arm.kind) {
         case ArmKind::pass_through:

@@ -60,8 +60,12 @@ struct OpView {
     int profile_width = 0;
 };
 
-/// The row of one op under one arm. Widths equal to the budget come out as 0 (the program's own).
-[[nodiscard]] WidthRow width_row(const Arm& arm, const OpView& op, int budget);
+/// What ops may be given in turn: the above, or only its ends where a runtime pays for every other change.
+[[nodiscard]] std::vector<int> mixed_widths(int budget, bool coarse);
+
+/// The row of one op under one arm. Widths equal to the budget come out as 0 (the program's own). An arm that
+/// has other widths for other ops chooses among mixed_widths().
+[[nodiscard]] WidthRow width_row(const Arm& arm, const OpView& op, int budget, bool coarse = false);
 
 /// The bucket for a number of idle CPUs.
 [[nodiscard]] inline std::size_t idle_bucket(int idle) {

@@ -85,7 +85,7 @@ OpId Controller::add_op(const OpInfo& info) {
         state.first.reserve(kFirstSamples);
     }
     for (std::size_t arm = 0; arm < arms_.size(); ++arm)
-        rows_[arm].push_back(width_row(arms_[arm], view(id), settings_.budget));
+        rows_[arm].push_back(width_row(arms_[arm], view(id), settings_.budget, settings_.coarse));
     return id;
 }
 
@@ -252,6 +252,7 @@ void Controller::end_learning(Phase& phase) {
     }
     if (const auto arm = profile_arm(watch_.mix(*current_))) {
         rebuild_tables();
+        find_gains();
         phase.start_guard(*arm);
     }
 }
@@ -314,6 +315,7 @@ bool Controller::hopeless(ArmId arm) const {
 
 void Controller::choose_arms(Phase& phase) {
     rebuild_tables();
+    if (!fixed_) find_gains();
     std::vector<ArmId> distinct{kPassThrough};
     std::map<ArmId, std::string> skipped;
     for (ArmId arm = 1; arm < static_cast<ArmId>(arms_.size()) && !fixed_; ++arm) {
@@ -363,7 +365,7 @@ OpView Controller::view(OpId id) const {
 }
 
 void Controller::rebuild_tables() {
-    const std::vector<int> widths = candidate_widths(settings_.budget);
+    const std::vector<int> widths = mixed_widths(settings_.budget, settings_.coarse);
     std::unordered_map<std::string, double> dearest;
     type_optimum_.clear();
     for (OpId id = 0; id < ops_.size(); ++id) {
@@ -378,8 +380,24 @@ void Controller::rebuild_tables() {
         for (OpId id = 0; id < ops_.size(); ++id)
             if (ops_[id].phase == -1 ||
                 ops_[id].phase == current_)  // another phase has decided by what it knew
-                rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget);
+                rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget, settings_.coarse);
     tables_changed_ = true;
+}
+
+void Controller::find_gains() {
+    gains_ = {};
+    std::array<double, std::tuple_size_v<Gains>> seconds{};
+    for (OpId id = 0; id < ops_.size(); ++id) {
+        const OpState& state = ops_[id];
+        if (state.info.container || state.work <= 0.0 || (current_ && state.phase != *current_)) continue;
+        const auto own = explorer_.predict(id, settings_.budget);
+        for (std::size_t point = 0; point < seconds.size() && 1 << point <= settings_.budget; ++point) {
+            const auto at = explorer_.predict(id, 1 << point);
+            seconds[point] += state.work * (at && own && *own > 0.0 ? *at / *own : 1.0);
+        }
+    }
+    for (std::size_t point = 0; point < seconds.size() && seconds[point] > 0.0; ++point)
+        gains_[point] = static_cast<float>(seconds[0] / seconds[point]);
 }
 
 bool Controller::take_tables_changed() {

@@ -15,6 +15,7 @@
 #include "model/profile.h"
 #include "policy/arms.h"
 #include "policy/epoch.h"
+#include "policy/node_share.h"
 #include "policy/phase.h"
 #include "policy/window.h"
 
@@ -23,10 +24,11 @@ namespace corun::policy {
 using model::OpId;
 
 struct ControllerSettings {
-    int budget = 1;                                  ///< CPUs
-    std::string policy = "race";                     ///< "race" or the name of an arm
-    bool observe = false;                            ///< pass-through only, nothing is decided
-    bool replay = false;                             ///< widths come from the profile, nothing is explored
+    int budget = 1;               ///< CPUs
+    std::string policy = "race";  ///< "race" or the name of an arm
+    bool observe = false;         ///< pass-through only, nothing is decided
+    bool replay = false;          ///< widths come from the profile, nothing is explored
+    bool coarse = false;  ///< the runtime pays for a change between widths that are neither 1 nor the budget
     double cheap_seconds = 3e-6;                     ///< ops below are not explored
     model::ExplorerSettings explorer{.samples = 5};  ///< each of another step, whose noise it shares
     std::uint64_t seed = 1;
@@ -103,6 +105,8 @@ class Controller {
     [[nodiscard]] const Phase* current() const;
     [[nodiscard]] const Phase* longest() const;  ///< the phase that had most time
     [[nodiscard]] State state() const;
+    /// Throughput at 1, 2, 4, ... CPUs by the curves of the current phase's ops, one op at a time.
+    [[nodiscard]] const Gains& gains() const { return gains_; }
     [[nodiscard]] const model::Explorer& explorer() const { return explorer_; }
     [[nodiscard]] std::string explain(const Phase& phase) const;  ///< one sentence
     [[nodiscard]] std::string explain_op(OpId op, const Phase& phase) const;
@@ -124,6 +128,7 @@ class Controller {
     [[nodiscard]] bool hopeless(ArmId arm) const;             ///< surely slow, by the curves alone
     [[nodiscard]] double difference(ArmId a, ArmId b) const;  ///< share of the work
     void rebuild_tables();
+    void find_gains();
     void next_directive(double now);
     [[nodiscard]] std::optional<ArmId> profile_arm(const Histogram& mix) const;
 
@@ -152,6 +157,7 @@ class Controller {
         0.0;             ///< that exploration has cost for samples which came too close to each other
     double work_ = 0.0;  ///< reference seconds of all samples, in order of begin
     bool tables_changed_ = true;
+    Gains gains_{};
     Random random_;
     double started_;
     double learn_since_;

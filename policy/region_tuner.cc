@@ -294,6 +294,7 @@ void RegionTuner::begin_guard(double now, bool first) {
         most = region.share;
     }
     guard.at_plan = true;
+    guard.first = first;
     guard.windows = first ? kFirstWindows : kLaterWindows;
     guard.began_at = now;
     guard_ = std::move(guard);
@@ -319,11 +320,22 @@ void RegionTuner::guard_tick(double now, Id at) {
         if (const auto own = seconds(regions_[id], regions_[id].own))
             work += static_cast<double>(regions_[id].calls - guard.calls[id]) * *own;
     if (work > 0.0) (guard.at_plan ? guard.at_plans : guard.at_owns).add(elapsed / work);
-    if (++guard.window >= guard.windows || guard_is_clear()) return end_guard(now);
+    ++guard.window;
+    // A plan that has held so far is not dropped for one window in which the process was stopped.
+    if (guard.window == kLaterWindows && guard.windows == kLaterWindows && guard_gain() < kHarm)
+        guard.windows = kFirstWindows;
+    const bool clear = guard_is_clear() && (guard.first || guard_gain() > 1.0);
+    if (guard.window >= guard.windows || clear) return end_guard(now);
     // A B B A: a drift of the machine falls on both alike.
     guard.at_plan = guard.window % 4 == 0 || guard.window % 4 == 3;
     guard.begun = false;
     guard.began_at = now;
+}
+
+double RegionTuner::guard_gain() const {
+    const double own = guard_->at_owns.seconds().value_or(0.0);
+    const double plan = guard_->at_plans.seconds().value_or(0.0);
+    return own > 0.0 && plan > 0.0 ? own / plan : 1.0;
 }
 
 bool RegionTuner::guard_is_clear() const {
@@ -335,9 +347,7 @@ bool RegionTuner::guard_is_clear() const {
 }
 
 void RegionTuner::end_guard(double now) {
-    const double own = guard_->at_owns.seconds().value_or(0.0);
-    const double plan = guard_->at_plans.seconds().value_or(0.0);
-    gain_ = own > 0.0 && plan > 0.0 ? own / plan : 1.0;
+    gain_ = guard_gain();
     guard_.reset();
     if (*gain_ < kHarm) return drop_plan(now);
     check_at_ = now + check_after_;

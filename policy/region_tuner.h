@@ -127,6 +127,7 @@ class RegionTuner {
     struct Guard {
         Id anchor;
         bool at_plan;
+        bool first;  // since the plan was made
         int window;  // that runs, from 0
         int windows;
         bool begun;
@@ -146,6 +147,7 @@ class RegionTuner {
     void plan(double now);
     void begin_guard(double now, bool first);
     void guard_tick(double now, Id at);
+    [[nodiscard]] double guard_gain() const;
     [[nodiscard]] bool guard_is_clear() const;
     void end_guard(double now);
     void drop_plan(double now);

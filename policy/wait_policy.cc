@@ -24,14 +24,16 @@ WaitChoice choose_wait(const WaitFacts& facts) {
     if (facts.threads <= 1) return choice(WaitKind::leave, "there is nobody to wait for");
     if (facts.quota > 0.0 && facts.quota < facts.affinity - 0.01)
         return {WaitKind::bounded, "a quota of " + number(facts.quota) + " CPUs is used up by spinning too"};
+    const WaitChoice otherwise =
+        facts.wanted > facts.affinity
+            ? choice(WaitKind::limited, "more threads than CPUs were asked for, and would have spun briefly")
+            : choice(WaitKind::leave, "there are CPUs enough");
     // One moment may be odd and the last minute over: both must say so. Of tasks that may run anywhere the
     // program's CPUs get their part.
     const int machine = std::max(facts.machine, facts.affinity);
     const double others = std::min(facts.runnable, facts.load) * facts.affinity / machine;
-    if (facts.threads + others <= facts.affinity + kWaitDeadband)
-        return choice(WaitKind::leave, "there are CPUs enough");
-    if (facts.waited < std::max(kWaitedSeconds, kWaitedShare * facts.ran))
-        return choice(WaitKind::leave, "other tasks yield");
+    if (facts.threads + others <= facts.affinity + kWaitDeadband) return otherwise;
+    if (facts.waited < std::max(kWaitedSeconds, kWaitedShare * facts.ran)) return otherwise;
     const std::string why = "about " + number(others) + " other tasks want the same CPUs";
     // With another task for each CPU whoever is waited for is as likely as not to be waiting for a CPU
     // itself.

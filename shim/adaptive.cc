@@ -133,9 +133,9 @@ void lead(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, st
     call.width = width_of(region, runtime);
     thread.loops = 0;
     thread.iterations = 0;
-    call.member.free_runtime = is_free_runtime(region, runtime);
-    call.member.chunk = region.chunk.load(std::memory_order_relaxed);
-    if ((control & kAnyWidth) != 0 && call.member.chunk != 0) call.member.chunk = chunk_word(any_chunk(), 0);
+    std::uint64_t word = region.chunk.load(std::memory_order_relaxed);
+    if ((control & kAnyWidth) != 0 && word != 0) word = chunk_word(any_chunk(), 0);
+    call.member.chunk = is_free_runtime(region, runtime) ? word | kFreeRuntime : word;
     if (call.width != 0)
         region.resized.store(region.resized.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     call.before = thread.last_width;
@@ -157,10 +157,11 @@ bool is_its_loop(AdaptiveRegion& region, const void* site, std::uint64_t own) {
 std::uint64_t chunk_in(AdaptiveRegion& region, std::uint64_t word, std::uint64_t iterations,
                        std::uint64_t own) {
     AdaptiveThread& thread = adaptive_thread;
+    const std::uint64_t wanted = chunk_of_word(word);
     const std::uint64_t chunk =
-        word != 0 ? policy::chunk_for(word & 0xFFFFFFFFU, word >> 32, iterations, own) : own;
+        wanted != 0 ? policy::chunk_for(wanted, usual_of_word(word), iterations, own) : own;
     if (!is_leader(0)) return chunk;
-    if (thread.loops == 0 && word != 0)
+    if (thread.loops == 0 && wanted != 0)
         region.rechunked.store(region.rechunked.load(std::memory_order_relaxed) + 1,
                                std::memory_order_relaxed);
     ++thread.loops;
@@ -198,7 +199,6 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
     call.begin = 0;
     call.before = 0;
-    call.member.free_runtime = false;
     call.member.chunk = 0;
     if (is_leader(0)) [[likely]] {
         lead(call, region, runtime, control);
@@ -213,10 +213,12 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     member.body = const_cast<void*>(body);
     member.region = &region;
     member.width = call.width;
-    member.team = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
     member.runtime = &runtime;
     member.timed = call.begin != 0;
-    if (call.begin != 0) call.begin = ticks();
+    if (call.begin == 0) return;
+    member.threads = 0;
+    member.work = member.longest = 0;
+    call.begin = ticks();
 }
 
 void adaptive_timed(const AdaptiveCall& call) noexcept {
@@ -229,10 +231,10 @@ void adaptive_timed(const AdaptiveCall& call) noexcept {
     const AdaptiveThread& thread = adaptive_thread;
     const AdaptiveSample sample{&region, width,        call.before,       call.begin,       end,
                                 solo,    thread.loops, thread.iterations, thread.chunk_used};
-    const std::uint64_t threads = call.member.threads.load(std::memory_order_relaxed);
-    const std::uint64_t work = call.member.work.load(std::memory_order_relaxed);
+    const std::uint64_t work = __atomic_load_n(&call.member.work, __ATOMIC_RELAXED);
     region.work.store(region.work.load(std::memory_order_relaxed) + work, std::memory_order_relaxed);
-    const std::uint64_t span = threads * call.member.longest.load(std::memory_order_relaxed);
+    const std::uint64_t span = __atomic_load_n(&call.member.threads, __ATOMIC_RELAXED) *
+                               __atomic_load_n(&call.member.longest, __ATOMIC_RELAXED);
     region.span.store(region.span.load(std::memory_order_relaxed) + span, std::memory_order_relaxed);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     if ((control & kEach) != 0)
@@ -250,7 +252,8 @@ std::uint64_t adaptive_loop_chunk(const Runtime& runtime, const void* site, std:
     AdaptiveRegion& region = *thread.inside;
     const void* const frame = __builtin_frame_address(0);
     if (reinterpret_cast<std::uintptr_t>(frame) >= reinterpret_cast<std::uintptr_t>(thread.frame)) return own;
-    if (runtime.bit != thread.runtime->bit || !is_its_loop(region, site, own)) return own;
+    if (chunk_of_word(thread.chunk) != 0 && runtime.bit != thread.runtime->bit) return own;
+    if (!is_its_loop(region, site, own)) return own;
     if (get_level_of(runtime)() != 1) return own;
     return chunk_in(region, thread.chunk, iterations, own);
 }

@@ -28,11 +28,19 @@ inline constexpr std::uint32_t kAnyWidth = 1U << 4;  ///< another one with each 
 inline constexpr std::uint32_t kWidthShift = 16;     ///< above: its width, 0: the program's own
 inline constexpr std::uint64_t kRareEvery = 64;
 
-/// A chunk and the number of iterations of the loops that it was found for, in one word. 0: the program's
-/// own.
+/// A chunk and the number of iterations of the loops that it was found for, in one word; the chunk 0 is the
+/// program's own.
 constexpr std::uint64_t chunk_word(std::uint64_t chunk, std::uint64_t usual) {
-    return chunk > 0xFFFFFFFFU ? 0 : (usual > 0xFFFFFFFFU ? 0xFFFFFFFFU : usual) << 32 | chunk;
+    return chunk > 0xFFFFFFFFU ? 0 : (usual > 0x7FFFFFFFU ? 0x7FFFFFFFU : usual) << 32 | chunk;
 }
+constexpr std::uint64_t chunk_of_word(std::uint64_t word) {
+    return word & 0xFFFFFFFFU;
+}
+constexpr std::uint64_t usual_of_word(std::uint64_t word) {
+    return word >> 32 & 0x7FFFFFFFU;
+}
+/// Beside a chunk: the region's schedule(runtime) is a dynamic one whose chunk nobody has chosen.
+inline constexpr std::uint64_t kFreeRuntime = std::uint64_t{1} << 63;
 
 /// What is known of a region beside its record, in the same order.
 struct alignas(64) AdaptiveRegion {
@@ -63,10 +71,8 @@ struct AdaptiveThread {
     AdaptiveRegion* inside;  ///< the innermost region with a body of ours that it is in
     const void* frame;       ///< of that body: what is called from it lies below
     std::int32_t width;      ///< of that region; 0: the program's own
-    std::int32_t team;       ///< threads that it was opened for
-    const Runtime* runtime;  ///< that opened it
     std::uint64_t chunk;     ///< chunk_word() of its loop, the same for the whole team
-    bool free_runtime;       ///< its schedule(runtime) is a dynamic one whose chunk nobody has chosen
+    const Runtime* runtime;  ///< that opened it, where `chunk` has one
     // Of the leader, since it opened its region.
     std::uint32_t loops;       ///< runs of the region's loop
     std::uint64_t iterations;  ///< of them all
@@ -84,13 +90,11 @@ struct Member {
     AdaptiveRegion* region;
     std::int32_t width;  ///< that it was given; 0: the program's own
     std::int32_t count;  ///< of arguments
-    std::int32_t team;   ///< as in AdaptiveThread, the next three too
+    std::uint64_t chunk;  ///< as in AdaptiveThread
     const Runtime* runtime;
-    std::uint64_t chunk;
-    bool free_runtime;
-    bool timed;  ///< each thread adds how long it was in the body
-    std::atomic<std::uint32_t> threads;
-    std::atomic<std::uint64_t> work, longest;  ///< ticks: of all of them, of the slowest
+    bool timed;  ///< each thread adds how long it was in the body, else these are not set
+    std::uint32_t threads;
+    std::uint64_t work, longest;  ///< ticks: of all of them, of the slowest
 };
 
 /// One region that is opened while adaptive_on.
@@ -187,7 +191,7 @@ inline T adaptive_chunk(const Runtime& runtime, const void* site, std::uint64_t 
 /// The same of a loop with schedule(runtime); 0: it stays what it is.
 inline std::uint64_t adaptive_runtime_chunk(const Runtime& runtime, const void* site,
                                             std::uint64_t iterations) noexcept {
-    if (adaptive_thread.inside == nullptr || !adaptive_thread.free_runtime) [[likely]]
+    if (adaptive_thread.inside == nullptr || (adaptive_thread.chunk & kFreeRuntime) == 0) [[likely]]
         return 0;
     const std::uint64_t chunk = adaptive_loop_chunk(runtime, site, iterations, 1);
     return chunk > 1 ? chunk : 0;

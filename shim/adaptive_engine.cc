@@ -82,7 +82,7 @@ void set_chunk(const Engine& all, KnownRegion& known) {
     else if (known.chunk && chunk_may_come(all, known))
         word = chunk_word(static_cast<std::uint64_t>(known.chunk->chunk()),
                           static_cast<std::uint64_t>(known.chunk->iterations()));
-    known.region->chunk.store((word & 0xFFFFFFFFU) > 1 ? word : 0, std::memory_order_relaxed);
+    known.region->chunk.store(chunk_of_word(word) > 1 ? word : 0, std::memory_order_relaxed);
 }
 
 void set_control(const Engine& all, KnownRegion& known) {

@@ -9,46 +9,43 @@ namespace {
 struct Outer {
     AdaptiveRegion* inside;
     const void* frame;
-    const Runtime* runtime;
     std::uint64_t chunk;
+    const Runtime* runtime;
     std::uint64_t begin;  // ticks
     std::int32_t width;
-    std::int32_t team;
-    bool free_runtime;
 };
 
 inline Outer enter(const Member& member, const void* frame) {
     AdaptiveThread& thread = adaptive_thread;
-    Outer outer{thread.inside, thread.frame, thread.runtime,     thread.chunk, 0,
-                thread.width,  thread.team,  thread.free_runtime};
+    Outer outer{thread.inside, thread.frame, thread.chunk, thread.runtime, 0, thread.width};
     thread.inside = member.region;
     thread.frame = frame;
-    thread.runtime = member.runtime;
     thread.chunk = member.chunk;
+    thread.runtime = member.runtime;
     thread.width = member.width;
-    thread.team = member.team;
-    thread.free_runtime = member.free_runtime;
-    if (member.timed) outer.begin = ticks();
+    if (member.timed) [[unlikely]]
+        outer.begin = ticks();
     return outer;
+}
+
+void add_work(Member& member, std::uint64_t work) {
+    __atomic_fetch_add(&member.threads, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&member.work, work, __ATOMIC_RELAXED);
+    std::uint64_t longest = __atomic_load_n(&member.longest, __ATOMIC_RELAXED);
+    while (longest < work && !__atomic_compare_exchange_n(&member.longest, &longest, work, true,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
 inline void leave(Member& member, const Outer& outer) {
     AdaptiveThread& thread = adaptive_thread;
     thread.inside = outer.inside;
     thread.frame = outer.frame;
-    thread.runtime = outer.runtime;
     thread.chunk = outer.chunk;
+    thread.runtime = outer.runtime;
     thread.width = outer.width;
-    thread.team = outer.team;
-    thread.free_runtime = outer.free_runtime;
-    if (outer.begin == 0) return;
-    const std::uint64_t work = ticks() - outer.begin;
-    member.threads.fetch_add(1, std::memory_order_relaxed);
-    member.work.fetch_add(work, std::memory_order_relaxed);
-    std::uint64_t longest = member.longest.load(std::memory_order_relaxed);
-    while (longest < work &&
-           !member.longest.compare_exchange_weak(longest, work, std::memory_order_relaxed)) {
-    }
+    if (outer.begin != 0) [[unlikely]]
+        add_work(member, ticks() - outer.begin);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "shim/budget.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -152,6 +153,7 @@ void CgroupReader::each_folder(Visit visit) noexcept {
 
 double CgroupReader::quota() noexcept {
     double smallest = 0.0;
+    group_ = 0;
     each_folder([&](Version version) {
         double quota = 0.0;
         if (version == Version::two) {
@@ -160,7 +162,10 @@ double CgroupReader::quota() noexcept {
             const double wait = number_of(read("/cpu.cfs_quota_us"));
             if (wait > 0) quota = ratio(wait, number_of(read("/cpu.cfs_period_us")));
         }
-        if (quota > 0 && (smallest == 0.0 || quota < smallest)) smallest = quota;
+        if (quota <= 0 || (smallest > 0.0 && quota >= smallest)) return;
+        smallest = quota;
+        struct stat status {};
+        group_ = stat(folder_, &status) == 0 ? status.st_ino : 0;
     });
     return smallest;
 }

@@ -58,6 +58,8 @@ class CgroupReader {
     /// The smallest quota (CPUs) on the way up to the root; 0 when there is none. What cannot be read is
     /// none.
     [[nodiscard]] double quota() noexcept;
+    /// The group whose quota that is, by its inode, which all its processes see alike; 0 when there is none.
+    [[nodiscard]] std::uint64_t group() const noexcept { return group_; }
     /// Of the group on that way that waited longest.
     [[nodiscard]] Throttling throttling() noexcept;
 
@@ -71,6 +73,7 @@ class CgroupReader {
 
     const char* root_;
     const char* membership_file_;
+    std::uint64_t group_ = 0;
     std::size_t folder_length_ = 0;
     char membership_[8192] = {};
     char folder_[4600] = {};  ///< room for a path and a file's name

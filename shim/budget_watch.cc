@@ -45,6 +45,7 @@ constinit std::atomic<std::size_t> change_count{0};
 // The latest look, each by itself: whoever reads two of them may see them of two looks.
 constinit std::atomic<int> now_affinity{1};
 constinit std::atomic<double> now_quota{0.0};
+constinit std::atomic<std::uint64_t> now_group{0};
 constinit std::atomic<double> now_share{0.0};
 
 constinit Throttling throttled_before{};
@@ -137,6 +138,7 @@ void look(std::uint64_t now) {
     const int saved = errno;
     look_at_affinity(now);
     now_quota.store(cgroups.quota(), std::memory_order_relaxed);
+    now_group.store(cgroups.group(), std::memory_order_relaxed);
     now_share.store(share.load(std::memory_order_relaxed), std::memory_order_relaxed);
     note_change();
     errno = saved;
@@ -189,6 +191,10 @@ void budget_share_set(double cpus, int which) noexcept {
     share.store(cpus > 0 ? cpus : 0.0, std::memory_order_relaxed);
     slot.store(which, std::memory_order_relaxed);
     if (!frozen) next_look.store(0, std::memory_order_relaxed);
+}
+
+std::uint64_t budget_group() noexcept {
+    return now_group.load(std::memory_order_relaxed);
 }
 
 int budget_slot() noexcept {

@@ -20,6 +20,9 @@ std::uint64_t budget_refresh() noexcept;
 
 [[nodiscard]] Budget budget_now() noexcept;  ///< by the latest look
 
+/// The cgroup whose quota that is, see CgroupReader; 0: none.
+[[nodiscard]] std::uint64_t budget_group() noexcept;
+
 /// This process's share of the node, from now on: every lever follows within a second. From any thread.
 /// @param cpus 0: all of them
 /// @param slot which of the processes that share the machine this is, 0...: what is shown to the program of a

@@ -366,33 +366,33 @@ void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t s
         begin_work(*thread, *slot, record, flags, entry);
 }
 
-bool op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,
-                 const void* call) {
+Begun op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,
+                  const void* call) {
     ThreadState* const thread = thread_of(frame);
-    if (thread == nullptr) return false;
+    if (thread == nullptr) return Begun::open;
     std::uint32_t depth = 0;
     if (!outside(*thread, frame, depth)) {
-        Entry& outer = thread->stack[thread->depth.load(std::memory_order_relaxed) - 1];
-        if ((outer.flags & kEntryJudged) == 0 || outer.frame <= frame) return true;
-        push(*thread, frame, *outer.record, source, ticks()).flags = kEntryInner;
-        return true;
+        const Entry& outer = thread->stack[thread->depth.load(std::memory_order_relaxed) - 1];
+        if ((outer.flags & kEntryJudged) != 0 && outer.frame > frame)
+            push(*thread, frame, *outer.record, source, ticks()).flags = kEntryInner;
+        return Begun::fresh;
     }
     Slot* const slot = slot_of(*thread, source, identity, shape, call);
-    if (slot == nullptr) return false;
+    if (slot == nullptr) return Begun::open;
     OpRecord& record = *slot->record.load(std::memory_order_relaxed);
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
-    if ((flags & kContainer) != 0) return false;
+    if ((flags & kContainer) != 0) return Begun::container;
     // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
     // to look at the clock all the same.
-    if ((flags & (kCheap | kAnchor)) == kCheap && ++thread->cheap % kCheapSkipped != 0 &&
-        !globals.decision.load(std::memory_order_relaxed).record_all)
-        return true;
+    const bool cheap = (flags & (kCheap | kAnchor)) == kCheap;
+    if (cheap && ++thread->cheap % kCheapSkipped != 0) return Begun::cheap;
     const std::uint64_t now = note_begin(*thread, record, flags, depth);
+    if (cheap) return Begun::cheap;
     Entry& entry = push(*thread, frame, record, source, now);
     begin_work(*thread, *slot, record, flags, entry);
-    if ((flags & kUnjudged) == 0) return true;
+    if ((flags & kUnjudged) == 0) return (flags & kWanted) != 0 ? Begun::fresh : Begun::op;
     entry.flags |= kEntryJudged;
-    return false;
+    return Begun::open;
 }
 
 void op_end(Scope& scope) noexcept {

@@ -10,12 +10,14 @@
 #include <cstring>
 #include <new>
 
+#include "policy/node_view.h"
 #include "shim/bounded.h"
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/epochs.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/op_table.h"
 #include "shim/process.h"
 #include "shim/spin_lock.h"
@@ -115,6 +117,7 @@ class Driver {
     std::vector<RawSample> batch_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
+    std::uint64_t next_node_ = 0;
     // Stretches: all ops that count are in the ledger from dense_from_ to dense_until_.
     int stretch_ = 0;
     std::uint64_t next_stretch_ = 0;
@@ -319,6 +322,10 @@ void Driver::set_due(std::uint64_t now) {
 }
 
 void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
+    if (now >= next_node_ && node_wanted()) {
+        next_node_ = now + in_ticks(policy::kNodeVisit);
+        node_visit(epochs_, seconds(now));
+    }
     if (control_off_asked()) {
         globals.active.store(false, std::memory_order_relaxed);
         control_obeyed();

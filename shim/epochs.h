@@ -23,6 +23,10 @@ class Epochs {
     /// What the program had its time with.
     [[nodiscard]] policy::Controller& longest() const;
     [[nodiscard]] std::vector<const policy::Controller*> all() const;
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (const auto& epoch : epochs_) visit(*epoch);
+    }
 
     /// A width that no op may exceed, as the program's own numbers are of a larger budget; 0: none.
     [[nodiscard]] int ceiling() const;

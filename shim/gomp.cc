@@ -66,7 +66,7 @@ static inline long chunk_of(AdaptiveCall& call, const Runtime& runtime, long fir
 // The same of one with schedule(runtime); 0: it stays what it is.
 static inline long runtime_chunk_of(AdaptiveCall& call, const Runtime& runtime, long first, long end,
                                     long step) {
-    if (call.region == nullptr || !call.member.free_runtime) [[likely]]
+    if (call.region == nullptr || (call.member.chunk & kFreeRuntime) == 0) [[likely]]
         return 0;
     const long chunk = chunk_of(call, runtime, first, end, step, 1);
     return chunk > 1 ? chunk : 0;

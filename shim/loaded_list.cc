@@ -111,7 +111,7 @@ bool LoadedList::stays(std::size_t index) const {
 // The loader's list without its lock. A map is believed if the loader says that it is that of its object.
 static bool each_map(bool (*visit)(const link_map&, const dl_find_object&, void*), void* argument) {
     dl_find_object found;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
-    if (_dl_find_object == nullptr || _dl_find_object(&lock_is_lost, &found) != 0) return false;
+    if (_dl_find_object(&lock_is_lost, &found) != 0) return false;
     const link_map* map = found.dlfo_link_map;
     while (map->l_prev != nullptr) map = map->l_prev;
     for (; map != nullptr; map = map->l_next) {

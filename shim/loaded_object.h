@@ -49,13 +49,9 @@ const char* file_name(const LoadedObject& object) noexcept;
 bool find_object_by_list(const void* address, LoadedObject& object) noexcept;
 
 #if __GLIBC_PREREQ(2, 35) && !defined(CORUN_WITHOUT_DL_FIND_OBJECT)
-}  // namespace corun
-extern "C" __attribute__((weak)) int _dl_find_object(void*, dl_find_object*) noexcept;
-namespace corun {
-/// The object that holds `address`, e.g. a return address. Some nanoseconds, no lock.
+/// The object that holds `address`, e.g. a return address. Some nanoseconds, no lock. No weak reference: an
+/// older loader refuses the library, as meson.build does.
 inline bool find_object(const void* address, LoadedObject& object) noexcept {
-    if (_dl_find_object == nullptr) [[unlikely]]
-        return find_object_by_list(address, object);
     dl_find_object found;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
     if (_dl_find_object(const_cast<void*>(address), &found) != 0) return false;
     const link_map* map = found.dlfo_link_map;
@@ -103,6 +99,19 @@ class DynamicSection {
     bool any_relocation(Visit visit) const {
         // Those of calls first: they are few.
         return any_of(calls_, call_count_, visit) || any_of(data_, data_count_, visit);
+    }
+
+    /// Calls visit(name) for names that it uses and may find missing, until one returns true.
+    template <typename Visit>
+    bool any_weak_reference(Visit visit) const {
+        // Where they can be told apart those that are defined come last.
+        const std::uint32_t count = gnu_hash_ != nullptr ? gnu_hash_[1] : hash_ != nullptr ? hash_[1] : 0;
+        for (std::uint32_t i = 1; i < count && symbols_ != nullptr; ++i)
+            if (is_weak_reference(symbols_[i]) && visit(strings_ + symbols_[i].st_name)) return true;
+        return false;
+    }
+    static bool is_weak_reference(const ElfW(Sym) & symbol) noexcept {
+        return ELF64_ST_BIND(symbol.st_info) == STB_WEAK && symbol.st_shndx == SHN_UNDEF;
     }
 
   private:

@@ -92,7 +92,7 @@ void set_block_time(const Runtime& runtime) {
     auto* const get = reinterpret_cast<int (*)()>(section.symbol("kmp_get_blocktime"));
     auto* const set = reinterpret_cast<void (*)(int)>(section.symbol("kmp_set_blocktime"));
     if (get == nullptr || set == nullptr || get() != kDefault) return;
-    set(wait == policy::WaitKind::bounded ? 1 : 0);
+    set(wait == policy::WaitKind::bounded || wait == policy::WaitKind::limited ? 1 : 0);
     if (!process_off()) openmp_tell_wait();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/openmp_start.h"
 
-#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +13,14 @@
 
 #include "policy/openmp_cap.h"
 #include "policy/wait_policy.h"
+#include "shim/environment.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/openmp.h"
 #include "shim/process.h"
 #include "shim/start_profile.h"
 #include "shim/undisturbed.h"
+#include "shim/weak_references.h"
 
 namespace corun {
 
@@ -53,7 +55,8 @@ void read_load(policy::WaitFacts& facts) {
     double fifteen = 0.0;
     int runnable = 0;
     if (!(file >> facts.load >> five >> fifteen >> runnable)) return;
-    facts.runnable = std::max(0, runnable - 1);  // without ourselves
+    facts.runnable = std::max(0, runnable - 1);                // without ourselves
+    facts.load = std::max(facts.load, node_neighbours_use());  // who has just begun is not in it yet
 }
 
 // Nanoseconds on a CPU and waiting for one. Where the kernel does not count them nobody is taken for a
@@ -67,9 +70,11 @@ void read_waiting(policy::WaitFacts& facts) {
     facts.waited = 1e-9 * waited;
 }
 
-void decide_wait() {
+// `wanted` threads without corun; 0: nothing is capped.
+void decide_wait(int wanted) {
     policy::WaitFacts facts;
     facts.threads = std::min(start.width, start.affinity);
+    facts.wanted = wanted;
     facts.affinity = start.affinity;
     facts.machine = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
     facts.quota = start.quota;
@@ -80,9 +85,10 @@ void decide_wait() {
     const policy::WaitChoice choice = policy::choose_wait(facts);
     if (choice.kind == policy::WaitKind::leave) return;
     start.wait = choice.kind;
-    const char* const name = choice.kind == policy::WaitKind::passive ? "no spin"
-                             : choice.kind == policy::WaitKind::brief ? "brief spin"
-                                                                      : "bounded spin";
+    const char* const name = choice.kind == policy::WaitKind::passive   ? "no spin"
+                             : choice.kind == policy::WaitKind::brief   ? "brief spin"
+                             : choice.kind == policy::WaitKind::bounded ? "bounded spin"
+                                                                        : "limited spin";
     std::snprintf(wait_effect, sizeof wait_effect, "%s: %s", name, choice.why.c_str());
 }
 
@@ -115,13 +121,13 @@ void decide() {
     if (options.is(OptionId::mode, "observe")) return;
     // Whoever reads the number must find the one that its teams will have.
     const bool stays = start.environment > 0 && (!has_runtime_at_start.load() || is_said_twice(own));
-    if (own > budget.cpus && stays && has_runtime_at_start.load()) return decide_wait();
+    if (own > budget.cpus && stays && has_runtime_at_start.load()) return decide_wait(0);
     // CPUs that the program adds to its mask are its own.
     start.processors = budget.allowed;
     const int most = std::min(own, budget.cpus);
     start.width = stays ? most : start_profile_width(most, budget.cpus);
     start.limit = start.width < most ? start.width : budget.cpus;
-    decide_wait();
+    decide_wait(own);
 }
 
 void lower_environment() {
@@ -151,17 +157,18 @@ bool has_runtime() {
                nullptr) != 0;
 }
 
-// A program with threads may be reading its environment on one of them.
 void set_spins() {
-    if (start.wait == policy::WaitKind::leave || spins_set.load() || is_set(kSpinCount) ||
-        !__libc_single_threaded)
-        return;
-    const std::string spins = std::to_string(start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
-                                             : start.wait == policy::WaitKind::brief ? policy::kBriefSpins
-                                                                                     : 0);
-    if (setenv(kSpinCount, spins.c_str(), 0) != 0) return;
-    spins_set.store(true);
-    openmp_tell_wait();
+    static constinit char entry[40];
+    if (start.wait == policy::WaitKind::leave || is_set(kSpinCount) || spins_set.exchange(true)) return;
+    const int spins = start.wait == policy::WaitKind::limited   ? policy::kLimitedSpins
+                      : start.wait == policy::WaitKind::bounded ? policy::kBoundedSpins
+                      : start.wait == policy::WaitKind::brief   ? policy::kBriefSpins
+                                                                : 0;
+    std::snprintf(entry, sizeof entry, "%s=%d", kSpinCount, spins);
+    if (environment_lend(entry))
+        openmp_tell_wait();
+    else
+        spins_set.store(false);
 }
 
 template <typename Action>
@@ -208,6 +215,7 @@ const OpenMpStart& openmp_start() noexcept {
 void openmp_process_started() noexcept {
     if (openmp_hooked == nullptr) return;
     quietly([] {
+        empty_weak_references();
         if (!has_runtime()) return;
         has_runtime_at_start.store(true);
         resolver::look_at_start();
@@ -236,8 +244,7 @@ void openmp_counts_cpus(const void* caller) noexcept {
 }
 
 void openmp_environment_back() noexcept {
-    if (!spins_set.load(std::memory_order_relaxed) || !__libc_single_threaded) return;
-    if (spins_set.exchange(false)) unsetenv(kSpinCount);
+    if (spins_set.load(std::memory_order_relaxed) && spins_set.exchange(false)) environment_take_back();
 }
 
 void openmp_tell_wait() noexcept {

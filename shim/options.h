@@ -50,16 +50,16 @@ struct OptionRow {
       "does; "                                                                                               \
       "no: the truth")                                                                                       \
     X(hooks, list, "all", "all|none|tensorflow|torch|openmp", stable, "sources to hook")                     \
-    X(openmp, choice, "safe", "off|safe|adaptive", experimental,                                             \
-      "set, it takes `corun run`, or libcorun-openmp.so (adaptive: libcorun-adaptive.so) in LD_PRELOAD. "    \
-      "off: "                                                                                                \
-      "forward every call; safe: cap the number of threads that the environment or the machine sets at "     \
+    X(openmp, choice, "safe", "off|safe|adaptive", stable,                                                   \
+      "off: forward every call; safe: cap the number of threads that the environment or the machine sets "   \
+      "at "                                                                                                  \
       "the budget (OMP_NUM_THREADS is lowered for programs that read it), or where CORUN_PROFILE has "       \
       "measured fewer to be faster at those; on shared CPUs let threads spin briefly instead of long; "      \
       "count "                                                                                               \
-      "regions, resize none; adaptive: also run regions of which nothing speaks against it at the number "   \
+      "regions, resize none; adaptive (experimental): also run regions of which nothing speaks against it "  \
+      "at the number "                                                                                       \
       "of "                                                                                                  \
-      "threads that is fastest for them")                                                                    \
+      "threads that is fastest for them; without `corun run` it takes libcorun-adaptive.so in LD_PRELOAD")   \
     X(openmp_runtime, path, "", "", experimental,                                                            \
       "LLVM's or Intel's OpenMP runtime (libomp.so, libiomp5.so) to put under every object of the program; " \
       "refused when the program needs what it lacks. Takes `corun run`, or the same file in LD_PRELOAD")     \
@@ -76,6 +76,10 @@ struct OptionRow {
       "others leave of the budget, at least one CPU")                                                        \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
+    X(node, choice, "no", "auto|no", stable,                                                                 \
+      "share the CPUs with this user's other programs under corun, fairly, instead of competing for them")   \
+    X(weight, number, "1", "0.01..100", stable,                                                              \
+      "for CORUN_NODE: twice the weight, twice the CPUs; niceness counts as well")                           \
     X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \
     X(report, path, "", "", stable, "file for the report at exit, .txt or .json")                            \
     X(log, choice, "warning", "quiet|error|warning|info|debug", stable, "what is said on stderr")            \
@@ -83,6 +87,8 @@ struct OptionRow {
       "which children are tuned too: no; exec: those that start a program; fork: forked ones as well")       \
     X(strict, boolean, "no", "", testing, "a fault of corun ends the program (for tests)")                   \
     X(cgroup_root, path, "/sys/fs/cgroup", "", testing, "where the cgroup hierarchies are mounted")          \
+    X(node_folder, path, "", "", testing,                                                                    \
+      "where the file lies in which programs meet for CORUN_NODE; empty: /dev/shm, or XDG_RUNTIME_DIR")      \
     X(seed, integer, "0", "0..2147483647", testing, "seed of the random order of windows; 0: from the time")
 
 enum class OptionId : std::size_t {

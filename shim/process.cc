@@ -25,6 +25,7 @@
 #include "shim/file_size_signal.h"
 #include "shim/loaded_list.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/openmp.h"
 #include "shim/openmp_report.h"
 #include "shim/openmp_runtime.h"
@@ -94,6 +95,7 @@ void in_child() {
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
+    node_after_fork();
     if (options.is(OptionId::follow, "fork")) {
         // The report's place is the parent's unless its name tells the two apart.
         if (options[OptionId::report].find("%p") == std::string_view::npos)
@@ -146,6 +148,7 @@ void at_end() {
         message_fault(error.what());
     }
     control_end();
+    node_end();
     errno = saved;
 }
 
@@ -175,7 +178,7 @@ void process_start() noexcept {
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
     if (openmp_hooked == nullptr && openmp_wanted && !options.is(OptionId::openmp, "off"))
-        warn("this library has no OpenMP hooks: use `corun run`, which preloads libcorun-openmp.so then");
+        warn("this build has no OpenMP hooks: they need glibc 2.35 or later");
     else if (adaptive_hooked == nullptr && options.is(OptionId::openmp, "adaptive"))
         warn("CORUN_OPENMP=adaptive needs libcorun-adaptive.so: use `corun run`, which preloads that then");
     off.store(options.is(OptionId::mode, "off") || options.is(OptionId::hooks, "none") || is_unwanted_child(),
@@ -201,11 +204,16 @@ Budget process_budget() {
     return budget_now();
 }
 
+Budget process_lasting_budget() {
+    const Budget now = process_budget();
+    return make_budget(now.affinity, now.quota, 0.0, now.option);
+}
+
 Budget process_start_budget() {
     // The program may have widened its mask since; the runtime may have narrowed that of this thread.
     const int affinity = std::max(affinity_at_start.load(std::memory_order_relaxed), affinity_count());
-    const Budget now = process_budget();
-    return make_budget(affinity, now.quota, now.share, now.option);
+    const Budget now = process_lasting_budget();
+    return make_budget(affinity, now.quota, 0.0, now.option);
 }
 
 std::string process_cpu_model() {
@@ -261,6 +269,11 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
     settings.explorer.max_width = settings.budget;
     settings.explorer.step = static_cast<int>(options.integer(OptionId::step));
+    settings.coarse = std::any_of(globals.sources.begin(), globals.sources.end(),
+                                  [](const SourceTable& source) { return source.coarse; });
+    // From one end to the other.
+    if (settings.coarse && settings.explorer.step == 0)
+        settings.explorer.step = std::max(1, settings.budget - 1);
     auto controller = std::make_unique<policy::Controller>(settings, now);
     const std::string path(options[OptionId::profile]);
     if (!profile) return controller;
@@ -296,7 +309,7 @@ bool source_activate(Source source, const SourceTable& table) noexcept {
 int pool_limit() {
     if (process_off() || options.is(OptionId::mode, "observe") || !options.boolean(OptionId::pool_cap))
         return 0;
-    return process_budget().cpus;
+    return process_lasting_budget().cpus;
 }
 
 void pool_capped(const char* pool, int asked, int given) {

@@ -22,6 +22,8 @@ Budget process_budget();  ///< as it is now
 /// The same by the mask that the process was started with: a program may pin its first thread before it asks,
 /// and its teams are to be as wide as before. OpenMP runtimes count in that way too.
 Budget process_start_budget();
+/// For what is set once and stays: without the share of the node, which comes and goes.
+Budget process_lasting_budget();
 std::uint64_t process_seed() noexcept;
 std::string process_cpu_model();  ///< reads a file
 bool process_frozen() noexcept;   ///< widths are fixed: nothing is tried, and no profile is written

@@ -15,6 +15,7 @@
 #include "shim/budget_watch.h"
 #include "shim/clock.h"
 #include "shim/message.h"
+#include "shim/node.h"
 #include "shim/openmp_report.h"
 #include "shim/process.h"
 #include "shim/report_text.h"
@@ -106,6 +107,12 @@ void add_process(json& report, const DriverFigures& figures) {
     for (const LeverStory& lever : process_levers())
         report["irreversible"].push_back(
             {{"lever", lever.lever}, {"effect", lever.effect}, {"option", lever.option}});
+    const NodeStory node = node_story();
+    report["node"] = nullptr;
+    if (node.most_peers > 0)
+        report["node"] = {{"most_peers", node.most_peers},
+                          {"shared_seconds", node.shared_seconds},
+                          {"lent_seconds", node.lent_seconds}};
     report["sources"] = json::array();
     for (const SourceStory& source : process_sources()) {
         const auto index = static_cast<std::size_t>(source.source);

@@ -225,6 +225,16 @@ void append_run(std::string& out, const json& report) {
                        text(report, "policy"));
 }
 
+void append_node(std::string& out, const json& report) {
+    const json& node = field(report, "node");
+    const auto peers = number(node, "most_peers");
+    if (!peers) return;
+    out += fmt::format(
+        "Node      up to {:g} other program{} beside it: a part of the CPUs for {}, its own lent for {}\n",
+        *peers, *peers == 1 ? "" : "s", seconds(number(node, "shared_seconds")),
+        seconds(number(node, "lent_seconds")));
+}
+
 void append_sources(std::string& out, const json& report) {
     for (const json& source : list(report, "sources")) {
         std::string line = fmt::format("Source    {} {}: {}", text(source, "name"), text(source, "version"),
@@ -410,6 +420,7 @@ std::string render_report(const json& report) {
         std::string out;
         append_head(out, report);
         append_run(out, report);
+        append_node(out, report);
         append_sources(out, report);
         append_runtimes(out, report);
         append_start_width(out, report);

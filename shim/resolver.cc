@@ -166,7 +166,7 @@ Words words_of(LoadedList& list, const LoadedObject& object) {
         if (index < kOpenMpFunctions) {
             const auto function = static_cast<OpenMp>(index);
             words.imports[set_word(function)] |= set_bit(function);
-            if (ELF64_ST_BIND(symbol.st_info) == STB_WEAK && symbol.st_shndx == SHN_UNDEF)
+            if (DynamicSection::is_weak_reference(symbol))
                 words.weak[set_word(function)] |= set_bit(function);
         }
         const void* const value = __atomic_load_n(slot, __ATOMIC_RELAXED);

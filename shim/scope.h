@@ -55,8 +55,15 @@ void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const v
 void op_end(Scope& scope) noexcept;
 /// The same for a source that `nests` and whose ops have no frame of ours: `frame` is an address in a frame
 /// of theirs. Outside all scopes an op is a container if those in it have most of its time (its first calls
-/// show it); in one that is none, nothing is set. True: what begins before its end need not be told.
-bool op_begin_at(const void* frame, Source, const void* identity, std::uint32_t shape, const void* call);
+/// show it); in one that is none, nothing is set.
+enum class Begun : std::uint8_t {
+    open,       ///< what begins before its end is to be told
+    fresh,      ///< it need not be; the op's cost is not known yet
+    op,         ///< it need not be
+    cheap,      ///< it need not be: known, too short to gain
+    container,  ///< known: nothing was done
+};
+Begun op_begin_at(const void* frame, Source, const void* identity, std::uint32_t shape, const void* call);
 void op_end_at(const void* frame) noexcept;
 /// Around the program's setting its own number: it is what a scope that has pulled the lever puts back, and
 /// in force at once only if it is smaller.

@@ -4,7 +4,9 @@
 //
 // The dispatcher asks getStepCallbacksUnlessEmpty() before each op whether anybody wants a record of it. We
 // call the program's own and, for an op that is inside no other, add ourselves to its answer. So a label and
-// an op inside another cost nothing, and nothing of torch's own state is changed.
+// an op inside another cost next to nothing, and nothing of torch's own state is changed (as it would be by
+// addGlobalCallback(), for all records).
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -58,8 +60,53 @@ CORUN_TORCH_NEEDED(X)
 CORUN_TORCH_OPTIONAL_NEEDED(X)
 #undef X
 
+// A place in libtorch that asks on behalf of one operator. Where there was never anything to be said of it (a
+// view, a container), most of its records are not made: they would cost ten times what such a place does.
+struct Site {
+    std::atomic<const void*> place;
+    std::atomic<const void*> schema;
+    std::atomic<std::uint32_t> idle;   ///< calls in a row with nothing to be said; kNever: there was
+    std::atomic<std::uint32_t> calls;  ///< since then
+};
+constexpr std::size_t kSites = 8192;
+constexpr std::uint32_t kIdleEnough = 64;  ///< calls
+constexpr std::uint32_t kLookEvery = 64;   ///< of a place that is idle
+constexpr std::uint32_t kNever = ~std::uint32_t{0};
+constinit std::array<Site, kSites> sites{};
+static_assert(kSites == 8192);
+
+static inline Site& site_of(const void* place) {
+    return sites[(reinterpret_cast<std::uintptr_t>(place) * 0x9E3779B97F4A7C15ULL) >> 51];
+}
+
+static inline bool is_idle(Site& site, const void* place) {
+    const std::uint32_t idle = site.idle.load(std::memory_order_relaxed);
+    if (idle < kIdleEnough || idle == kNever || site.place.load(std::memory_order_relaxed) != place)
+        return false;
+    const std::uint32_t calls = site.calls.load(std::memory_order_relaxed) + 1;
+    site.calls.store(calls, std::memory_order_relaxed);
+    return calls % kLookEvery != 0;
+}
+
+// Two places may share a Site, and some ask for any operator: both never fall idle.
+static void note_idle(Site& site, const void* place, const void* schema, Begun begun) {
+    const std::uint32_t idle = site.idle.load(std::memory_order_relaxed);
+    if (idle == kNever) return;
+    const void* known = site.schema.load(std::memory_order_relaxed);
+    if (known == nullptr) {
+        site.place.store(place, std::memory_order_relaxed);
+        site.schema.store(known = schema, std::memory_order_relaxed);
+    }
+    const bool same = known == schema && site.place.load(std::memory_order_relaxed) == place;
+    const bool nothing = begun == Begun::cheap || begun == Begun::container;
+    if (same && !nothing && begun != Begun::op) return;  // not known yet
+    site.idle.store(same && nothing ? std::min(idle + 1, kIdleEnough) : kNever, std::memory_order_relaxed);
+}
+
 struct Thread {
     const void* inside;  ///< the record of the op that this thread is in; what is in it need not be told
+    Site* site;          ///< where the dispatcher has asked last ...
+    const void* place;   ///< ... and whose that is
     bool settled;        ///< its number of threads was looked at
     bool setting;        ///< torch is setting it
     bool mkl_narrowed;   ///< MKL's own number is not the program's now ...
@@ -144,9 +191,12 @@ static void* on_begin(void* result, const void* record) {
     if (schema == nullptr || distance > kNear) return result;
     if (!thread.settled) [[unlikely]]
         settle();
-    if (get_level_of(*runtime)() > 0 ||
-        op_begin_at(record, Source::torch, schema, layout_shape(schema, record), record))
-        thread.inside = record;
+    Begun begun = Begun::fresh;
+    if (get_level_of(*runtime)() == 0) {
+        begun = op_begin_at(record, Source::torch, schema, layout_shape(schema, record), record);
+        note_idle(*thread.site, thread.place, schema, begun);
+    }
+    if (begun != Begun::open && begun != Begun::container) thread.inside = record;
     return result;
 }
 
@@ -239,8 +289,12 @@ void* corun_torch_step_callbacks(void* result, std::uint8_t scope) {
     real_step_callbacks(CALLER)(result, scope);
     if (scope != kScopeFunction || !ready()) return result;
     const void* const inside = thread.inside;
-    if ((inside == nullptr || inside < __builtin_frame_address(0)) && source_awake())
-        add_ourselves(*static_cast<StepCallbacks*>(result));
+    if (inside != nullptr && inside >= __builtin_frame_address(0)) return result;
+    Site& site = site_of(CALLER);
+    if (is_idle(site, CALLER) || !source_awake()) return result;
+    thread.site = &site;
+    thread.place = CALLER;
+    add_ourselves(*static_cast<StepCallbacks*>(result));
     return result;
 }
 

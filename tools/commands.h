@@ -29,6 +29,8 @@ struct Subcommand {
 [[nodiscard]] Subcommand add_options(CLI::App& parent);
 [[nodiscard]] Subcommand add_report(CLI::App& parent);
 [[nodiscard]] Subcommand add_ctl(CLI::App& parent);
+[[nodiscard]] Subcommand add_top(CLI::App& parent);
+[[nodiscard]] Subcommand add_sim(CLI::App& parent);
 
 /// A wrong command line that only a subcommand can see: one sentence on stderr and exit code 2.
 struct UsageError : std::runtime_error {

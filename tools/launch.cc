@@ -37,21 +37,12 @@ std::vector<std::string> preload_words(std::string_view text) {
     return words;
 }
 
-// libcorun.so with OpenMP hooks, beside it.
-constexpr char kOpenMpName[] = "libcorun-openmp.so";
+// libcorun.so with the hooks that CORUN_OPENMP=adaptive needs besides, beside it.
 constexpr char kAdaptiveName[] = "libcorun-adaptive.so";
-
-// The one that the options in the environment ask for; empty: none of these.
-const char* wanted_sibling(const Environment& environment) {
-    const std::string mode = environment.get("CORUN_OPENMP");
-    const bool hooked = environment.get("CORUN_HOOKS").find("openmp") != std::string::npos;
-    if (mode == "adaptive") return kAdaptiveName;
-    return mode == "safe" || (mode.empty() && hooked) ? kOpenMpName : "";
-}
 
 bool is_corun_library(const std::string& word) {
     const std::string name = std::filesystem::path(word).filename();
-    return name == kLibraryName || name == kOpenMpName || name == kAdaptiveName;
+    return name == kLibraryName || name == kAdaptiveName;
 }
 
 std::filesystem::path executable_folder() {
@@ -172,10 +163,11 @@ std::string merge_preload(std::string_view present, const std::string& library) 
 
 void add_preload(Environment& environment, const std::filesystem::path& library) {
     std::filesystem::path chosen = library;
-    const auto sibling = library.parent_path() / wanted_sibling(environment);
+    const auto adaptive = library.parent_path() / kAdaptiveName;
     std::error_code error;
-    if (library.filename() == kLibraryName && std::filesystem::is_regular_file(sibling, error))
-        chosen = sibling;
+    if (environment.get("CORUN_OPENMP") == "adaptive" && library.filename() == kLibraryName &&
+        std::filesystem::is_regular_file(adaptive, error))
+        chosen = adaptive;
     environment.set("LD_PRELOAD", merge_preload(environment.get("LD_PRELOAD"), chosen.string()));
 }
 

@@ -34,7 +34,7 @@ inline constexpr char kLibraryName[] = "libcorun.so";
 [[nodiscard]] std::string merge_preload(std::string_view present, const std::string& library);
 
 /// LD_PRELOAD of the environment set to the library in front of what is there, or to the one beside it that
-/// has the OpenMP hooks which the environment's CORUN_OPENMP or CORUN_HOOKS asks for.
+/// has the further hooks which the environment's CORUN_OPENMP=adaptive needs.
 void add_preload(Environment& environment, const std::filesystem::path& library);
 
 /// LD_PRELOAD with this library behind all others, unless it is there already.

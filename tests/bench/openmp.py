@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the OpenMP kernels plain, at fixed numbers of threads and under corun.
 
-    python3 tests/bench/openmp.py                         the usual 28, about 50 min
+    python3 tests/bench/openmp.py                         the usual 28, about 9 min
     python3 tests/bench/openmp.py tiny/* mixed/clang-*    only these: KERNEL/COMPILER-SCHEDULE
     python3 tests/bench/openmp.py --all                   guided and runtime schedules too
     python3 tests/bench/openmp.py --table --write         make the README's table again
 
 Each is one `corun compare --alternate`: every setting's program is started once and is
-stopped while the others run. Settings: plain, OMP_NUM_THREADS=1, 2, 4 ... CPUs, under
-corun, under corun with CORUN_OPENMP=adaptive (if this corun knows that), and for
-gcc's static schedule under corun with the profile of earlier runs. What comes of it is
-kept in tests/bench/results/openmp.json. Times are medians, ratios as in workloads.py;
-above 1 the second is the faster. A last column says whether what is
-promised of the kernel holds.
+stopped while the others run. Settings: plain, OMP_NUM_THREADS=1, 2, 4 ... below the CPUs,
+corun with CORUN_OPENMP=adaptive, and for gcc's static schedule with the profile of earlier
+runs (CORUN_OPENMP=safe). The slots show the settled state; "from the start" is a run of some
+seconds of its own, learning and all. What comes of it, with every value, is kept in
+tests/bench/results/openmp.json. Times are medians, ratios as in workloads.py; above 1 the
+second is the faster. A last column says whether what is promised of the kernel holds.
 """
 
 import argparse
@@ -33,14 +33,15 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results/openmp.json"
 MARKERS = "<!-- openmp -->", "<!-- /openmp -->"
 
-KERNELS = ("parallel", "stencil", "sparse", "reduction", "irregular", "tiny", "mixed")
+KERNELS = ("parallel", "stencil", "sparse", "reduction", "irregular", "fine", "tiny", "mixed")
+ALWAYS_DYNAMIC = ("irregular", "fine")  # their static build is the dynamic one
 BUILDS = ("gcc-static", "gcc-dynamic", "clang-static", "clang-dynamic")
 MORE_BUILDS = ("gcc-guided", "gcc-runtime", "clang-guided", "clang-runtime")
 FIXED = "threads {}"  # name of a setting
 FOREVER = 1e6  # seconds: the comparison ends the programs
 TEACHING_RUNS = 3  # before the comparison: as many widths as there are on 2 CPUs, and one more
-HEAD = ("kernel", "build", "plain, µs/step", "best fixed", "plain / best", "plain / corun",
-        "plain / adaptive", "best / adaptive", "best / profile", "promise")  # fmt: skip
+HEAD = ("kernel", "build", "plain, µs/step", "best fixed", "plain / best", "plain / adaptive", "best / adaptive",
+        "plain / adaptive from the start", "best / profile", "promise")  # fmt: skip
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -51,9 +52,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("pairs", nargs="*", metavar="KERNEL/BUILD", help="patterns; default: all usual")
     parser.add_argument("--all", action="store_true", help="guided and runtime schedules too")
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--slot", type=float, default=1.5, metavar="SECONDS")
-    parser.add_argument("--warm", type=float, default=20, metavar="SECONDS", help="under corun [20]")
-    parser.add_argument("--warm-plain", type=float, default=1, metavar="SECONDS")
+    parser.add_argument("--slot", type=float, default=0.35, metavar="SECONDS")
+    parser.add_argument("--warm", type=float, default=4, metavar="SECONDS", help="under corun [4]")
+    parser.add_argument("--warm-plain", type=float, default=0.4, metavar="SECONDS")
+    parser.add_argument("--start", type=float, default=1.5, metavar="SECONDS", help="of a run from the start [1.5]")
     parser.add_argument("--corun", type=Path, default=ROOT / "build/tools/corun", metavar="COMMAND")
     parser.add_argument("--programs", type=Path, default=ROOT / "build/tests/bench/openmp", metavar="FOLDER")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
@@ -61,7 +63,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
     options = parser.parse_args()
     builds = BUILDS + MORE_BUILDS if options.all or options.pairs else BUILDS
-    every = [f"{kernel}/{build}" for kernel in KERNELS for build in builds]
+    every = [
+        f"{kernel}/{build}"
+        for kernel in KERNELS
+        for build in builds
+        if kernel not in ALWAYS_DYNAMIC or not build.endswith("static")
+    ]
     for pattern in options.pairs:
         if not fnmatch.filter(every, pattern):
             parser.error(f"nothing is called '{pattern}': KERNEL of {KERNELS}, BUILD of {builds}")
@@ -85,38 +92,39 @@ def fixed_widths() -> list[int]:
     return [2**i for i in range(cpus.bit_length()) if 2**i < cpus] + [cpus]
 
 
-def accepts(corun: Path, name: str, value: str) -> bool:
-    """Whether this corun knows the option and the value."""
-    told = subprocess.run([corun, "options", "--json"], capture_output=True, text=True, check=True)
-    known = {option["name"]: option["range"].split("|") for option in json.loads(told.stdout)}
-    return value in known.get(name, ())
-
-
-def further_settings(build: str, adaptive: bool, profile: Path) -> list[str]:
-    """The --also of each setting besides plain and corun."""
-    settings = [f"{FIXED.format(width)}=OMP_NUM_THREADS={width}" for width in fixed_widths()]
-    if adaptive:
-        settings.append("adaptive=@corun CORUN_OPENMP=adaptive")
+def further_settings(build: str, profile: Path) -> list[str]:
+    """The --also of each setting besides plain, which has a thread for each CPU, and adaptive."""
+    settings = [f"{FIXED.format(width)}=OMP_NUM_THREADS={width}" for width in fixed_widths()[:-1]]
     if build == "gcc-static":
-        settings.append(f"profile=@corun CORUN_PROFILE={profile}")
+        settings.append(f"profile=@corun CORUN_OPENMP=safe CORUN_PROFILE={profile}")
     return settings
 
 
 def seconds_for(name: str, options: argparse.Namespace) -> float:
     """About how long one comparison takes."""
-    under_corun = 1 + options.adaptive + name.endswith("gcc-static")
-    plain = 1 + len(fixed_widths())
+    under_corun = 1 + name.endswith("gcc-static")
+    plain = len(fixed_widths())
     slots = options.rounds * (plain + under_corun) * (options.slot + 0.1)
     teaching = TEACHING_RUNS * options.warm / 4 if name.endswith("gcc-static") else 0
-    return under_corun * options.warm + plain * options.warm_plain + slots + teaching
+    return under_corun * options.warm + plain * options.warm_plain + slots + teaching + 2 * options.start
 
 
 def teach(words: list[str], profile: Path, options: argparse.Namespace) -> None:
     """Runs from which the profile learns, each a quarter of the warm-up."""
     for _ in range(TEACHING_RUNS):
-        command = [options.corun, "run", f"--profile={profile}", "--", *words]
+        command = [options.corun, "run", "--openmp=safe", f"--profile={profile}", "--", *words]
         command += ["--seconds", f"{options.warm / 4:g}"]
         subprocess.run(command, env=environment(), stdout=subprocess.DEVNULL, check=True)
+
+
+def from_the_start(words: list[str], options: argparse.Namespace) -> dict[str, float]:
+    """Mean microseconds a step of a run plain and of one under adaptive, learning and all."""
+    means = {}
+    for setting, before in (("plain", []), ("adaptive", [options.corun, "run", "--openmp=adaptive", "--"])):
+        command = [*before, *words, "--seconds", f"{options.start:g}"]
+        told = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout
+        means[setting] = float(told.rsplit("mean_us_per_step=", 1)[1])
+    return means
 
 
 def measure(name: str, options: argparse.Namespace) -> dict | None:
@@ -128,12 +136,12 @@ def measure(name: str, options: argparse.Namespace) -> dict | None:
         words = [str(options.corun), "compare", "--alternate", f"--slot={options.slot:g}"]
         words += [f"--warm={options.warm:g}", f"--warm-plain={options.warm_plain:g}"]
         words += ["-n", str(options.rounds), "--metric", r"^us_per_step=([0-9.]+)", "--json", str(result)]
-        for setting in further_settings(build, options.adaptive, profile):
+        for setting in further_settings(build, profile):
             words += ["--also", setting]
         if build == "gcc-static":
             teach(program, profile, options)
         words += ["--", *program, "--seconds", f"{FOREVER:g}", "--watch"]
-        process = subprocess.Popen(words, env=environment())
+        process = subprocess.Popen(words, env=environment() | {"CORUN_OPENMP": "adaptive"})
         try:
             code = process.wait()
         except KeyboardInterrupt:
@@ -142,7 +150,10 @@ def measure(name: str, options: argparse.Namespace) -> dict | None:
         if code not in SETTLED:
             print(f"{name}: the comparison stopped (exit code {code})", file=sys.stderr)
             return None
-        return json.loads(result.read_text(encoding="utf-8"))
+        found = json.loads(result.read_text(encoding="utf-8"))
+        for setting in found["settings"]:
+            setting["name"] = "adaptive" if setting["name"] == "corun" else setting["name"]
+        return found | {"from_the_start": from_the_start(program, options)}
 
 
 def read_results(path: Path) -> dict[str, dict]:
@@ -152,9 +163,6 @@ def read_results(path: Path) -> dict[str, dict]:
 
 def measure_all(options: argparse.Namespace) -> bool:
     """Measures in turn, keeps each as soon as it is there; whether all ran to their end."""
-    options.adaptive = accepts(options.corun, "CORUN_OPENMP", "adaptive")
-    if not options.adaptive:
-        print("this corun has no CORUN_OPENMP=adaptive: nothing is measured under adaptive", file=sys.stderr)
     there = [name for name in options.chosen if program_of(name, options).exists()]
     for name in options.chosen:
         if name not in there:
@@ -210,18 +218,19 @@ def row_of(name: str, result: dict) -> list[str]:
     """One line of the table."""
     kernel, build = name.split("/")
     settings = {one["name"]: one for one in result["settings"]}
-    points = [one for one in settings.values() if one["name"].startswith(FIXED.format(""))]
+    plain, adaptive = settings["plain"], settings["adaptive"]
+    points = [one for one in settings.values() if one["name"].startswith(FIXED.format(""))] + [plain]
     best = min(points, key=lambda one: one["median"] or math.inf)
-    plain, adaptive = settings["plain"], settings.get("adaptive")
+    start = result["from_the_start"]
     return [
         kernel,
         build,
         f"{plain['median']:.1f}",
-        best["name"].removeprefix(FIXED.format("")),
+        str(result["host"]["cpus"]) if best is plain else best["name"].removeprefix(FIXED.format("")),
         text(ratio(plain, best)),
-        text(ratio(plain, settings["corun"])),
         text(ratio(plain, adaptive)),
         text(ratio(best, adaptive)),
+        f"{start['plain'] / start['adaptive']:.2f}",
         text(ratio(best, settings.get("profile"))),
         promise(kernel, build, settings, best),
     ]

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the test models plain, under corun and at fixed numbers of threads.
 
-    python3 tests/bench/workloads.py                 all seven, about an hour
+    python3 tests/bench/workloads.py                 TensorFlow's seven, about an hour
     python3 tests/bench/workloads.py lstm resnet     only these
-    python3 tests/bench/workloads.py --table --write make the README's table again
+    python3 tests/bench/workloads.py torch           PyTorch's; also: numpy, sklearn
+    python3 tests/bench/workloads.py --table --write make the README's tables again
 
 Each model is one `corun compare --alternate`: every setting's program is started
 once and is stopped while the others run, so that all see the same machine. What it
@@ -15,21 +16,38 @@ a round in which the machine did something else. Above 1 the second setting is f
 """
 
 import argparse
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tables import SETTLED, origin, ratio_of, text, write_readme
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results"
-MARKERS = "<!-- measured -->", "<!-- /measured -->"
 
-WORKLOADS = ("lstm", "resnet", "inception", "transformer", "gru", "dcgan", "mixed")
+TENSORFLOW = ("lstm", "resnet", "inception", "transformer", "gru", "dcgan", "mixed")
+# The others have one number of threads. What ends in BUSY has a neighbour: another process that spins on one core.
+BUSY = "+busy"
+TORCH = (
+    *("torch-lstm", "torch-conv", "torch-transformer", "torch-mlp"),
+    *("torch-transformer" + BUSY, "torch-mlp" + BUSY),
+    *("torch-infer-conv", "torch-infer-transformer"),
+)
+NUMPY = tuple(f"numpy-{n}" for n in (8, 16, 32, 64, 100, 150, 200, 300, "mix", 1000, 2000))
+SKLEARN = ("sklearn-boosting", "sklearn-kmeans", "sklearn-forest")
+FAMILIES = {"tensorflow": TENSORFLOW, "torch": TORCH, "numpy": NUMPY, "sklearn": SKLEARN}
+WORKLOADS = sum(FAMILIES.values(), ())
+
 GRID = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (2, 4))  # threads within an op, ops
+COUNTS = (1, 2)  # the fixed counts of the other families
+# What a program asks for that was written for a larger machine, as the program or as its environment says it.
+TOO_MANY = {"set 8": "--intra 8", "OMP 16": "OMP_NUM_THREADS=16"}
+TOO_MANY_WORKLOADS = ("torch-lstm", "torch-conv", "torch-transformer", "torch-mlp")
 WIDE = 16, 16  # what a program asks for that was written for a larger machine
 WIDE_WORKLOADS = ("lstm", "resnet")
 # A round of mixed takes long: only the points at which one of its two models is best.
@@ -53,6 +71,20 @@ HEAD = (
     "plain / corun, first minute",
     "plain / corun at 16,16",
 )
+COUNTS_HEAD = (
+    "workload",
+    "plain, ms/step",
+    "corun, ms/step",
+    "plain / corun",
+    "best count",
+    "best / corun",
+    "plain / best",
+    "arm",
+    "set 8: best / corun",
+    "set 8: plain / corun",
+    "OMP 16: best / corun",
+    "OMP 16: plain / corun",
+)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -60,7 +92,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all")
+    parser.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help="or a family: " + ", ".join(FAMILIES) + " [tensorflow]"
+    )
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--slot", type=float, metavar="SECONDS", help="[3; mixed: 16]")
     parser.add_argument(
@@ -87,10 +121,11 @@ def parse_arguments() -> argparse.Namespace:
         "--write", action="store_true", help="put the table into README.md"
     )
     options = parser.parse_args()
+    chosen = options.workloads or ["tensorflow"]
+    options.workloads = [one for name in chosen for one in FAMILIES.get(name, (name,))]
     for name in options.workloads:
         if name not in WORKLOADS:
             parser.error(f"there is no workload '{name}': {', '.join(WORKLOADS)}")
-    options.workloads = options.workloads or list(WORKLOADS)
     options.results = options.results.resolve()
     return options
 
@@ -100,8 +135,21 @@ def grid_name(threads: tuple[int, int]) -> str:
     return f"grid {threads[0]},{threads[1]}"
 
 
+def count_name(threads: int) -> str:
+    """A fixed count's name in the results."""
+    return f"count {threads}"
+
+
 def further_settings(name: str) -> list[str]:
     """The --also of each setting besides plain and corun."""
+
+    if name not in TENSORFLOW:
+        settings = [f"{count_name(count)}=--intra {count}" for count in COUNTS]
+        if name in TOO_MANY_WORKLOADS:
+            for also, words in TOO_MANY.items():
+                words = words if "=" in words else f"-- {words}"
+                settings += [f"{also}={words}", f"{also} corun=@corun {words}"]
+        return settings
 
     def arguments(threads: tuple[int, int]) -> str:
         return f"--intra {threads[0]} --inter {threads[1]}"
@@ -130,6 +178,17 @@ def seconds_for(name: str, options: argparse.Namespace) -> float:
     return under_corun * warm + plain * options.warm_plain + slots
 
 
+@contextlib.contextmanager
+def neighbour() -> Iterator[None]:
+    """Another program that keeps one core busy meanwhile."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def measure(name: str, options: argparse.Namespace) -> bool:
     """Runs the comparison of one workload; whether it ran to its end."""
     slot, warm = times_of(name, options)
@@ -141,14 +200,15 @@ def measure(name: str, options: argparse.Namespace) -> bool:
     words += ["--json", str(unfinished)]
     for setting in further_settings(name):
         words += ["--also", setting]
-    words += ["--", options.python, "tests/packages/workload.py", name]
+    words += ["--", options.python, "tests/packages/workload.py", name.removesuffix(BUSY)]
     words += ["--measure", "0", "--every-step"]
-    process = subprocess.Popen(words, cwd=ROOT)
-    try:
-        code = process.wait()
-    except KeyboardInterrupt:  # it was interrupted too, and saves what it has
-        process.wait()
-        raise
+    with neighbour() if name.endswith(BUSY) else contextlib.nullcontext():
+        process = subprocess.Popen(words, cwd=ROOT)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # it was interrupted too, and saves what it has
+            process.wait()
+            raise
     if code not in SETTLED:
         print(f"{name}: the comparison stopped (exit code {code})", file=sys.stderr)
         return False
@@ -229,31 +289,60 @@ def row_of(name: str, result: dict) -> list[str]:
     ]
 
 
-def table_of(results: dict[str, dict]) -> str:
-    """The table of all results, and under it where they come from."""
-    lines = ["| " + " | ".join(HEAD) + " |", "| --- " + "| ---: " * 10 + "|"]
+def counts_row_of(name: str, result: dict) -> list[str]:
+    """One workload's row of a family that has one number of threads."""
+    settings = {one["name"]: one for one in result["settings"]}
+    plain, corun = settings["plain"], settings["corun"]
+    points = [settings[count_name(count)] for count in COUNTS if count_name(count) in settings]
+    best = max(points, key=lambda one: ratio_of(plain, one)[0])
+    row = [
+        name.replace(BUSY, ", one core busy"),
+        number(plain["median"], 2),
+        number(corun["median"], 2),
+        text(ratio_of(plain, corun)),
+        best["name"].removeprefix("count "),
+        text(ratio_of(best, corun)),
+        text(ratio_of(plain, best)),
+        (corun.get("status") or {}).get("arm") or "–",
+    ]
+    for also in TOO_MANY:
+        wide = settings.get(f"{also} corun")
+        row.append(text(ratio_of(best, wide)) if wide else "–")
+        row.append(text(ratio_of(settings[also], wide)) if wide else "–")
+    return row
+
+
+def table_of(results: dict[str, dict], tensorflow: bool) -> str:
+    """The table of a family's results, and under it where they come from."""
+    head, row = (HEAD, row_of) if tensorflow else (COUNTS_HEAD, counts_row_of)
+    lines = ["| " + " | ".join(head) + " |", "| --- " + "| ---: " * (len(head) - 1) + "|"]
     lines += [
-        "| " + " | ".join(row_of(name, one)) + " |" for name, one in results.items()
+        "| " + " | ".join(row(name, one)) + " |" for name, one in results.items()
     ]
     lines += origin(results.items())
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
-    """Measures unless told not to, then makes the table of all results there are."""
+    """Measures unless told not to, then makes the tables of all results there are."""
     options = parse_arguments()
     good = options.table or measure_all(options)
-    results = {}
-    for name in WORKLOADS:
-        path = options.results / f"{name}.json"
-        if path.exists():
-            results[name] = json.loads(path.read_text(encoding="utf-8"))
-    if not results:
+    found = False
+    for marker, names in (("measured", TENSORFLOW), ("counts", TORCH + NUMPY + SKLEARN)):
+        results = {}
+        for name in names:
+            path = options.results / f"{name}.json"
+            if path.exists():
+                results[name] = json.loads(path.read_text(encoding="utf-8"))
+        if not results:
+            continue
+        found = True
+        table = table_of(results, names is TENSORFLOW)
+        print("\n" + table, end="")
+        if options.write:
+            write_readme(table, f"<!-- {marker} -->", f"<!-- /{marker} -->")
+    if not found:
         sys.exit(f"there are no results in {options.results}")
-    table = table_of(results)
-    print("\n" + table, end="")
-    if options.write:
-        write_readme(table, *MARKERS)
     return 0 if good else 1
 
 

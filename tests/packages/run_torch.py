@@ -22,8 +22,8 @@ ARMS = ("random", "uniform-1", "race", "s1", "idle")
 def check_operations(runner):
     """Exact answers under every arm; with more threads than CPUs at random widths too."""
     words = [VALUES / "torch_operations.py"]
-    runs = [({"CORUN_POLICY": arm}, ["--repeat", 12]) for arm in ARMS]
-    runs += [({"CORUN_POLICY": "random", "CORUN_POOL_CAP": "no"}, ["--threads", 4, "--repeat", 12])]
+    runs = [({"CORUN_POLICY": arm}, ["--repeat", 6]) for arm in ARMS]
+    runs += [({"CORUN_POLICY": "random", "CORUN_POOL_CAP": "no"}, ["--threads", 4, "--repeat", 6])]
     plain = runner.checked([*words, "--repeat", 1]).stdout
     for options, more in runs:
         done = runner.checked([*words, *more], corun=options)

@@ -7,7 +7,7 @@
 By default it trains for --warmup seconds, then measures for --measure seconds.
 With --steps it trains exactly that many steps and measures all but the first of
 each model. With --measure 0 it trains until it is ended, and --every-step prints
-each step's time when it is over. Without --intra and --inter it runs at TensorFlow's defaults.
+each step's time when it is over. Without --intra and --inter it runs at its library's defaults.
 
 `mixed` trains two models in turn in one process, changing every 4 seconds (with
 --steps every 10 steps). Its figures are geometric means over the two models, so
@@ -26,6 +26,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+NUMPY_SIZES = ("8", "16", "32", "64", "100", "150", "200", "300", "1000", "2000", "mix")
+# The modules of each workload; what follows a colon is make_step's second argument.
 MODELS = {
     "lstm": ("lstm",),
     "resnet": ("resnet",),
@@ -34,6 +36,16 @@ MODELS = {
     "gru": ("gru",),
     "transformer": ("transformer",),
     "mixed": ("lstm", "resnet"),
+    "torch-lstm": ("torch_lstm",),
+    "torch-conv": ("torch_conv",),
+    "torch-transformer": ("torch_transformer",),
+    "torch-mlp": ("torch_mlp",),
+    "torch-infer-conv": ("torch_infer:conv",),
+    "torch-infer-transformer": ("torch_infer:transformer",),
+    **{f"numpy-{n}": (f"numpy_linalg:{n}",) for n in NUMPY_SIZES},
+    "sklearn-boosting": ("sklearn_models:boosting",),
+    "sklearn-kmeans": ("sklearn_models:kmeans",),
+    "sklearn-forest": ("sklearn_models:forest",),
 }
 PHASE_SECONDS = 4.0
 PHASE_STEPS = 10
@@ -41,7 +53,7 @@ EARLY_SECONDS = 60.0
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line; 0 threads means that TensorFlow chooses."""
+    """The command line; 0 threads means that the library chooses."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -172,18 +184,41 @@ def milliseconds(values: Iterable[float]) -> str:
     return f"{1e3 * statistics.geometric_mean(values):.3f}"
 
 
+def set_threads(name: str, intra: int, inter: int) -> None:
+    """Sets the thread counts as a program of that library does; 0 leaves its default."""
+    if name.startswith("torch-"):
+        import torch
+
+        if intra:
+            torch.set_num_threads(intra)
+        if inter:
+            torch.set_num_interop_threads(inter)
+    elif name.startswith(("numpy-", "sklearn-")):
+        if inter:
+            sys.exit(f"{name} has no --inter")
+        if intra:
+            import sklearn.cluster  # noqa: F401 (a limit holds for what is loaded)
+            import threadpoolctl
+
+            threadpoolctl.threadpool_limits(intra)
+    else:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(intra)
+        tf.config.threading.set_inter_op_parallelism_threads(inter)
+
+
 def main() -> None:
     """Parses, trains, prints."""
     options = parse_arguments()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(options.intra)
-    tf.config.threading.set_inter_op_parallelism_threads(options.inter)
+    set_threads(options.name, options.intra, options.inter)
     trainings = []
     for model in MODELS[options.name]:
-        module = importlib.import_module(f"workloads.{model}")
-        trainings.append(Training(model, module.make_step(options.seed)))
+        module, _, argument = model.partition(":")
+        make_step = importlib.import_module(f"workloads.{module}").make_step
+        step = make_step(options.seed, *filter(None, [argument]))
+        trainings.append(Training(model, step))
 
     after_step = StepPrinter(len(trainings)) if options.every_step else lambda *_: None
     if options.steps:

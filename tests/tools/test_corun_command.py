@@ -10,15 +10,21 @@ import json
 import mmap
 import os
 import pathlib
+import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "victims"))
+import node_file  # noqa: E402
 
 CORUN, LIBRARY, ROOT = "", "", pathlib.Path()
 
@@ -58,7 +64,7 @@ class Main(unittest.TestCase):
 
     def test_help_names_the_subcommands(self):
         text = corun("--help").stdout
-        for word in ("run", "compare", "report", "ctl", "options"):
+        for word in ("run", "compare", "report", "ctl", "top", "options"):
             self.assertIn(word, text)
 
     def test_nothing_and_nonsense_are_usage_errors(self):
@@ -66,7 +72,7 @@ class Main(unittest.TestCase):
         self.assertEqual(corun("frobnicate").returncode, 2)
 
     def test_every_subcommand_has_help(self):
-        for word in ("run", "compare", "report", "ctl", "options"):
+        for word in ("run", "compare", "report", "ctl", "top", "options"):
             result = corun(word, "--help")
             self.assertEqual(result.returncode, 0, word)
             self.assertTrue(all(len(line) <= 110 for line in result.stdout.splitlines()), word)
@@ -129,10 +135,9 @@ class Run(unittest.TestCase):
 
         self.assertEqual(preloaded(), "libcorun.so")
         self.assertEqual(preloaded("--openmp=off"), "libcorun.so")
-        self.assertEqual(preloaded("--openmp=safe"), "libcorun-openmp.so")
+        self.assertEqual(preloaded("--openmp=safe"), "libcorun.so")
         self.assertEqual(preloaded(CORUN_OPENMP="adaptive"), "libcorun-adaptive.so")
-        self.assertEqual(preloaded("--hooks=tensorflow,openmp"), "libcorun-openmp.so")
-        self.assertEqual(preloaded("--openmp=off", CORUN_HOOKS="openmp"), "libcorun.so")
+        self.assertEqual(preloaded("--openmp=safe", CORUN_OPENMP="adaptive"), "libcorun.so")
 
     def test_missing_and_forbidden_programs(self):
         missing = run("--", "corun-no-such-program")
@@ -616,6 +621,70 @@ class Ctl(unittest.TestCase):
         self.assertIn("no process", corun("ctl", "4194999", "off").stderr)
         for words in (("nonsense", "off"), ("-3", "off"), ("1", "sideways"), ()):
             self.assertEqual(corun("ctl", *words).returncode, 2, words)
+
+
+class Top(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.path = node_file.path_in(self.folder)
+
+    def top(self, *words, **keywords):
+        return corun("top", *words, env=clean_environment(CORUN_NODE_FOLDER=self.folder), **keywords)
+
+    def put(self, content: bytes) -> None:
+        self.path.write_bytes(content)
+        self.path.chmod(0o600)
+
+    def test_nobody_is_there(self):
+        result = self.top()
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, r"^corun top: no program of yours shares this machine .*\n$")
+
+    def test_what_is_no_such_file_is_left_alone(self):
+        for content, why in ((b"nonsense" * 100, "is damaged"), (node_file.header(version=7), "another version")):
+            self.put(content)
+            result = self.top("--json")
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertRegex(result.stderr, f"^corun top: .*{why}.*\n$")
+            self.assertEqual(self.path.read_bytes(), content)
+
+    def test_json_and_text(self):
+        mine = node_file.slot(7, pid=os.getpid(), pid_space=os.stat("/proc/self/ns/pid").st_ino,
+                              start_time=start_time(os.getpid()), program=b"train\x1b[2J.py")
+        ended = node_file.slot(9, pid=4194999, pid_space=os.stat("/proc/self/ns/pid").st_ino)
+        self.put(node_file.header() + mine + ended + bytes(512) + b"\xff" * 512)
+        status = json.loads(self.top("--json").stdout)
+        self.assertEqual(status["schema"], "corun-top")
+        [program] = status["programs"]
+        self.assertEqual((program["pid"], program["weight"], program["visible"]), (os.getpid(), 1.0, True))
+        result = self.top("-n", "2", "-d", "0.1")
+        self.assertEqual(result.returncode, 0)
+        self.assertNotIn("\x1b", result.stdout)
+        self.assertEqual(result.stdout.count("corun top - "), 2)
+        self.assertRegex(result.stdout, rf"(?m)^ *{os.getpid()} +1 .* train\?\[2J\.py$")
+
+    def test_a_terminal(self):
+        self.put(node_file.header() + node_file.slot(7, pid_space=1))
+        leader, follower = pty.openpty()
+        process = subprocess.Popen([CORUN, "top"], stdin=follower, stdout=follower, stderr=subprocess.PIPE,
+                                   env=clean_environment(CORUN_NODE_FOLDER=self.folder))
+        os.close(follower)
+        shown = b""
+        while b"PROGRAM" not in shown:
+            shown += os.read(leader, 4096)
+        self.assertFalse(termios.tcgetattr(leader)[3] & termios.ICANON)
+        os.write(leader, b"q")
+        self.assertEqual(process.wait(10), 0)
+        self.assertTrue(termios.tcgetattr(leader)[3] & termios.ICANON)
+        shown += os.read(leader, 4096)
+        self.assertIn(b"\x1b[?1049l", shown)
+        os.close(leader)
+        process.stderr.close()
+
+    def test_mistakes(self):
+        for words in (("-n", "0"), ("-d", "never"), ("extra",)):
+            self.assertEqual(self.top(*words).returncode, 2, words)
 
 
 if __name__ == "__main__":

@@ -156,6 +156,19 @@ TEST(Arms, AnOpThatNothingIsKnownOfIsLeftAlone) {
         EXPECT_EQ(width_row(arm(name, 8), op_with({{8, 1.0}}), 8), all(0)) << name << " with one width known";
 }
 
+TEST(Arms, WhereOtherChangesCostOpsHaveOneThreadOrAll) {
+    EXPECT_EQ(mixed_widths(16, true), (std::vector<int>{1, 16}));
+    EXPECT_EQ(mixed_widths(16, false), candidate_widths(16));
+    EXPECT_EQ(mixed_widths(1, true), std::vector<int>{1});
+    const OpView op = op_with(law(1e-5, 1e-3, 4e-5, 16));  // best at 4 or 8
+    for (const char* name : {"s1", "idle", "price-0.05"}) {
+        const WidthRow row = width_row(arm(name, 16), op, 16, true);
+        EXPECT_TRUE(std::all_of(row.begin(), row.end(), [](int width) { return width <= 1; })) << name;
+    }
+    EXPECT_NE(width_row(arm("s1", 16), op, 16, false), width_row(arm("s1", 16), op, 16, true));
+    EXPECT_EQ(width_row(arm("uniform-4", 16), op, 16, true), all(4));  // of all alike there is no change
+}
+
 TEST(Arms, TheOptimumIsPerOpOrPerType) {
     OpView op = op_with(law(0, 16, 1, 16));  // best at 4
     EXPECT_EQ(width_row(arm("s1", 16), op, 16), all(4));

@@ -204,6 +204,23 @@ TEST(RegionTuner, FollowsARegionThatChanges) {
     EXPECT_GT((program.at_width[{region, 2}]), 9 * (program.at_width[{region, 1}]));
 }
 
+// The process is stopped now and then (SIGSTOP, a debugger): the plan stays.
+TEST(RegionTuner, OneWindowThatWasStoppedIsNoReasonToDropAPlan) {
+    Program program(RuntimeKind::libomp);
+    const auto tiny = program.add(1, law(0.1, 0.4, 1.0), {1, 2}, 2);
+    program.run(3.0);
+    ASSERT_EQ(program.tuner.width(tiny), 1);
+    double at_own = 0.0;
+    for (int stop = 0; stop < 100; ++stop) {
+        program.now += 0.5;
+        program.at_width.clear();
+        program.run(0.4);
+        const auto wide = static_cast<double>(program.at_width[{tiny, 2}]);
+        at_own += wide / (wide + static_cast<double>(program.at_width[{tiny, 1}]));
+    }
+    EXPECT_LT(at_own / 100.0, 0.1);
+}
+
 // And the other way round: the width that was left is tried again.
 TEST(RegionTuner, TriesAgainWhatWasLeft) {
     Program program(RuntimeKind::libomp);

@@ -56,6 +56,17 @@ bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
+TEST(ReportText, NamesTheNeighbours) {
+    json report = sample();
+    EXPECT_FALSE(has(render_report(report), "Node"));
+    report["node"] = {{"most_peers", 1}, {"shared_seconds", 12.25}, {"lent_seconds", 3.0}};
+    EXPECT_TRUE(
+        has(render_report(report),
+            "\nNode      up to 1 other program beside it: a part of the CPUs for 12.2 s, its own lent "
+            "for 3.0 s\n"))
+        << render_report(report);
+}
+
 TEST(ReportText, TheFirstLineSaysWhetherItHelped) {
     const auto lines = lines_of(render_report(sample()));
     ASSERT_GT(lines.size(), 10U);

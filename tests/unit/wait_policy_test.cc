@@ -75,6 +75,23 @@ TEST(WaitPolicy, AMomentOrAPastMinuteAloneIsNoNeighbour) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
 }
 
+TEST(WaitPolicy, WhoAskedForMoreThreadsThanCpusIsNotLeftToSpinForLong) {
+    WaitFacts facts = alone();
+    facts.wanted = 5;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    facts.runnable = facts.load = 9.0;
+    facts.waited = 0.0005;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::limited);
+    facts.waited = 0.004;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
+    facts.wanted = 4;
+    facts.runnable = facts.load = 0.0;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    facts.wanted = 5;
+    facts.chosen = true;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+}
+
 TEST(WaitPolicy, ATeamThatLeavesRoom) {
     WaitFacts facts = alone();
     facts.threads = 2;

@@ -845,7 +845,7 @@ class Exports(Case):
         defined = exported()
         wanted = set()
         openmp = ("gomp", "kmp", "loader") if "GOMP_parallel" in defined else ()
-        for name in ("cpus", "tensorflow", *openmp):
+        for name in ("cpus", "tensorflow", "torch", *openmp):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))

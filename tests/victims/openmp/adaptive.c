@@ -168,7 +168,8 @@ static void counting_sort(void) {
     {
         const int n = omp_get_num_threads(), t = omp_get_thread_num();
         LOOP(dynamic);
-        for (int i = kItems * t / n; i < kItems * (t + 1) / n; i++) out[counts[t][keys[i]]++ % kItems] = keys[i];
+        for (int i = kItems * t / n; i < kItems * (t + 1) / n; i++)
+            out[counts[t][keys[i]]++ % kItems] = keys[i];
     }
     sum = 0;
     for (int i = 1; i < kItems; i++) wrong += out[i - 1] > out[i] || out[i] < 0;
@@ -364,6 +365,28 @@ static void set(void) {
     if (round < 300) other = narrow = 0;
 }
 
+// Halfway the runtime itself says one thread, and nobody has seen who told it.
+static void lowered_unseen(void) {
+    static int round;
+    if (++round == 300) {
+#ifdef __clang__
+        void* const runtime = dlopen("libomp.so.5", RTLD_LAZY | RTLD_NOLOAD);
+#else
+        void* const runtime = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+#endif
+        if (runtime == NULL) exit(3);
+        ((void (*)(int))dlsym(runtime, "omp_set_num_threads"))(1);
+    }
+#pragma omp parallel
+    {
+        entered++;
+        LOOP(dynamic);
+    }
+    if (round >= 300) other += entered > 1;
+    entered = 0;
+    sum = 0;
+}
+
 // Who does what is the program's own business where no loop is handed out.
 static void no_loop(void) {
 #pragma omp parallel
@@ -517,6 +540,7 @@ static const struct {
                   {"set", set},
                   {"set-first", set_first},
                   {"processors-first", processors_first},
+                  {"lowered-unseen", lowered_unseen},
                   {"no-loop", no_loop},
                   {"tasks", tasks},
                   {"chunks", chunks},

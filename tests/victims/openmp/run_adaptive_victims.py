@@ -87,6 +87,10 @@ class Asks(AdaptiveCase):
             self.assertEqual(regions[0]["kind"], "asks-its-team", regions)
             self.assertGreater(regions[0]["resized"], 10)
             self.assertLess(regions[0]["resized"], 102)
+        # The next call is not looked at closely in most runs, and has its whole team all the same.
+        for compiler in compilers():
+            for _ in range(4):
+                self.says([program("adaptive", compiler), "asks-late"], LINE.format("none"), ADAPTIVE)
 
 
 class Threadprivate(AdaptiveCase):
@@ -183,6 +187,16 @@ class Settings(AdaptiveCase):
             self.assertEqual(outcome.report["regions"][0]["resized"], 0)
 
 
+class Ceiling(AdaptiveCase):
+    """No more threads than the runtime would have at that very call."""
+
+    @needs_cpus
+    def test_lowered_unseen(self) -> None:
+        for regions in self.regions("lowered-unseen").values():
+            self.assertEqual(regions[0]["kind"], "resizable", regions)
+            self.assertGreater(regions[0]["resized"], 50)
+
+
 class Chunks(AdaptiveCase):
     """How many iterations a thread takes at a time: any number, in the whole team alike, where nobody chose it."""
 
@@ -270,7 +284,7 @@ class Told(AdaptiveCase):
 
 GROUPS = {
     "resized": Resized, "asks": Asks, "threadprivate": Threadprivate, "named": Named, "nested": Nested,
-    "planned": Planned, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told,
+    "planned": Planned, "ceiling": Ceiling, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told,
 }
 
 

@@ -103,8 +103,9 @@ class Without(Case):
         self.same([victim("without"), "weak", library("plugin", "gcc")], "sum 303, threads 1\n")
 
     def test_work_that_nobody_hands_out(self) -> None:
+        self.same([victim("without"), "weak", "loop"], "sum 303, threads 1\nloop 10\n", {})
         # Plain the program does it by itself. It cannot be done right, so nothing is done.
-        command = [victim("without"), "weak", "loop"]
+        command = [victim("without"), "loader", "loop"]
         self.assertEqual(run(command, preload=False).out, "sum 303, threads 1\nloop 10\n")
         outcome = run(command)
         self.assertEqual((outcome.code, outcome.out), (127, "sum 303, threads 1\n"))

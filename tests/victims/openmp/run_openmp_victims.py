@@ -393,8 +393,9 @@ class Weak(Case):
     """A program that would use OpenMP has none."""
 
     def test_weak(self) -> None:
-        for settings, preload in (({}, False), ({}, True), ({"CORUN_MODE": "off"}, True)):
-            self.says([str(FOLDER / "victim-weak")], "threads 1, processors 1\n", settings, preload=preload)
+        for name in ("victim-weak", "victim-weak-now"):
+            for settings, preload in (({}, False), ({}, True), ({"CORUN_MODE": "off"}, True), (OFF[1], True)):
+                self.says([str(FOLDER / name)], "threads 0, processors 0\n", settings, preload=preload)
 
 
 class Quiet(Case):

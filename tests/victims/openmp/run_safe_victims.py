@@ -49,6 +49,14 @@ class SafeOwn(Case):
         self.says(victim("asks-again", "five"), "told 1, set 5, told 1, blocks left out 0\n", {**WIDE, **ONE})
         self.each(["asks-again", "4"], "told 1, set 4, told 4, blocks left out 0\n", {**WIDE, **ONE})
 
+    def test_as_if_the_user_had_set_the_budget(self) -> None:
+        for behaviour in (["asks-and-cuts", "five"], ["asks-and-cuts", "4"], ["asks-again", "4"], ["names-all"], ["names-before", "four"], ["reads"],
+                          ["scopes"], ["serialized"], ["steps"], ["new-threads"], ["passes-on"], ["tiny"]):
+            for compiler in compilers():
+                command = victim(*behaviour, compiler=compiler)
+                plain = run(command, {"OMP_NUM_THREADS": "1"}, preload=False)
+                self.says(command, plain.out, {**WIDE, **ONE})
+
     def test_new_threads(self) -> None:
         out = "asks first: told {0}, team {0}\nopens first: team {0}, told {0}\nnames first: named 3, team {0}, told {0}\n"
         self.each(["new-threads"], out.format(5), WIDE, preload=False)
@@ -160,6 +168,14 @@ class Wait(Case):
         self.assertEqual(levers["OpenMP wait policy"], "bounded spin: a quota of 1.5 CPUs is used up by spinning too")
 
     @needs_cpus
+    def test_more_threads_than_cpus(self) -> None:
+        # Brief or none where the machine is busy, but never as long as two threads on two CPUs would.
+        wide = {"OMP_NUM_THREADS": str(16 * base.CPUS)}
+        for command in (None, [str(openmp.FOLDER / "victim-loader"), "local", openmp.library("plugin", "gcc"), "team", "2"]):
+            (spins,) = self.spins(wide, command=command)
+            self.assertIn(spins, ("20000", "300", "0"))
+
+    @needs_cpus
     def test_left_alone(self) -> None:
         default = self.spins({}, preload=False)
         for settings in OFF:
@@ -178,6 +194,24 @@ class Wait(Case):
     def test_a_runtime_that_is_loaded_later(self) -> None:
         words = [str(openmp.FOLDER / "victim-loader"), "local", openmp.library("plugin", "gcc"), "team", "2"]
         self.assertEqual(self.spins(self.quota, command=words), ["1000"])
+
+    @needs_cpus
+    def test_a_runtime_that_is_loaded_beside_other_threads(self) -> None:
+        script = ("import ctypes, os, threading; go = threading.Event(); threading.Thread(target=go.wait).start(); "
+                  "team = ctypes.CDLL(%r).plugin_team(0, ctypes.byref(ctypes.c_int())); get = ctypes.CDLL(None).getenv; "
+                  "get.restype = ctypes.c_char_p; print(team, get(b'GOMP_SPINCOUNT'), get(b'HOME')); go.set()")
+        command = [sys.executable, "-c", script % openmp.library("plugin", "gcc")]
+        self.assertEqual(self.spins(self.quota, command=command), ["1000"])
+        settings = {**self.quota, "OMP_NUM_THREADS": "2", "HOME": "/here"}
+        self.assertEqual(run(command, settings).out, "2 None b'/here'\n")
+
+    @needs_cpus
+    def test_what_the_program_sets_meanwhile_stays(self) -> None:
+        script = ("import ctypes, os; plugin = ctypes.CDLL(%r); os.environ['A'] = 'b'; "
+                  "plugin.plugin_team(0, ctypes.byref(ctypes.c_int())); "
+                  "os.system('echo $A ${GOMP_SPINCOUNT:-unset} $OMP_NUM_THREADS')")
+        command = [sys.executable, "-c", script % openmp.library("plugin", "gcc")]
+        self.assertEqual(run(command, {**self.quota, "OMP_NUM_THREADS": "2"}).out, "b unset 2\n")
 
     @needs_cpus
     def test_libomp(self) -> None:

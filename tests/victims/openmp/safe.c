@@ -131,6 +131,23 @@ static void names_all(void) {
     printf("read %d, team %d, told %d\n", read, named, omp_get_max_threads());
 }
 
+// It names a number of its own, then makes room for as many as it is told, and names that number again.
+static void names_before(void) {
+    char room[kMost] = {0};
+    int named = 0;
+#pragma omp parallel num_threads(number)
+    {
+#pragma omp atomic write
+        named = omp_get_num_threads();
+    }
+    const int told = omp_get_max_threads();
+#pragma omp parallel num_threads(number)
+    room[omp_get_thread_num()] = 1;
+    int beyond = 0;
+    for (int i = told; i < kMost; i++) beyond += room[i];
+    printf("named %d, beyond its room %d\n", named, beyond);
+}
+
 // Room for as many as it reads, and teams that it does not name.
 static void reads(void) {
     printf("read %d, team %d, OMP_NUM_THREADS=%s\n", from_environment(), plain_team(),
@@ -227,6 +244,7 @@ int main(int argc, char** argv, char** third) {
     } kBehaviours[] = {{"asks-and-cuts", asks_and_cuts},
                        {"asks-again", asks_again},
                        {"names-all", names_all},
+                       {"names-before", names_before},
                        {"reads", reads},
                        {"scopes", scopes},
                        {"serialized", serialized},
@@ -236,7 +254,8 @@ int main(int argc, char** argv, char** third) {
                        {"steps", steps},
                        {"tiny", tiny},
                        {"dies", dies}};
-    if (argc > 2) number = strcmp(argv[2], "five") == 0 ? 5 : atoi(argv[2]);
+    if (argc > 2)
+        number = strcmp(argv[2], "five") == 0 ? 5 : strcmp(argv[2], "four") == 0 ? 4 : atoi(argv[2]);
     if (argc > 1 && strcmp(argv[1], "passes-on") == 0) return passes_on(third), 0;
     for (size_t i = 0; argc > 1 && i < sizeof kBehaviours / sizeof *kBehaviours; i++)
         if (strcmp(argv[1], kBehaviours[i].name) == 0) return kBehaviours[i].run(), 0;

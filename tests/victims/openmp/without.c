@@ -51,8 +51,10 @@ int main(int argc, char** argv) {
     }
     printf("sum %ld, threads %d\n", sum, most != NULL ? most() : 1);
     fflush(stdout);
-    if (with_loop && GOMP_parallel_loop_dynamic != NULL)
-        GOMP_parallel_loop_dynamic(loop_body, NULL, 0, 0, 10, 1, 1, 0);
+    Loop* loop =
+        by_loader ? (Loop*)dlsym(RTLD_DEFAULT, "GOMP_parallel_loop_dynamic") : GOMP_parallel_loop_dynamic;
+    if (with_loop && loop != NULL)
+        loop(loop_body, NULL, 0, 0, 10, 1, 1, 0);
     else if (with_loop)
         sum = 10;
     if (with_loop) printf("loop %ld\n", sum);
