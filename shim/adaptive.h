@@ -88,8 +88,8 @@ struct Member {
     void* body;
     void* data;  ///< or, of clang's regions, an array of arguments
     AdaptiveRegion* region;
-    std::int32_t width;  ///< that it was given; 0: the program's own
-    std::int32_t count;  ///< of arguments
+    std::int32_t width;   ///< that it was given; 0: the program's own
+    std::int32_t count;   ///< of arguments
     std::uint64_t chunk;  ///< as in AdaptiveThread
     const Runtime* runtime;
     bool timed;  ///< each thread adds how long it was in the body, else these are not set

@@ -93,9 +93,8 @@ int corun_main(int argc, char** argv) {
     app.set_version_flag("--version", "corun " CORUN_VERSION, "print the version and exit");
     app.require_subcommand(1);
     app.formatter(std::make_shared<HelpFormatter>());
-    const std::vector<Subcommand> subcommands{add_run(app), add_compare(app), add_report(app),
-                                              add_ctl(app), add_sim(app),     add_top(app),
-                                              add_options(app)};
+    const std::vector<Subcommand> subcommands{add_run(app), add_compare(app), add_report(app), add_ctl(app),
+                                              add_sim(app), add_top(app),     add_options(app)};
     Words words(argv + 1, argv + argc);
     if (words.empty()) {
         std::cerr << app.help();

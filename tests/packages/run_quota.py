@@ -84,13 +84,13 @@ def environment() -> dict[str, str]:
 class Programs:
     """Starts quota_program.py plain, by hand or under corun."""
 
-    def __init__(self, corun: str, folder: Path) -> None:
-        self.corun, self.folder = corun, folder
+    def __init__(self, corun: str, python: str, folder: Path) -> None:
+        self.corun, self.python, self.folder = corun, python, folder
         self.model = folder / "chain.onnx"
-        subprocess.run([sys.executable, str(HERE / "onnx_model.py"), str(self.model)], check=True)
+        subprocess.run([python, str(HERE / "onnx_model.py"), str(self.model)], check=True)
 
     def command(self, name: str, how: str, seconds: float) -> list[str]:
-        words = [sys.executable, str(HERE / "quota_program.py"), name, "--seconds", str(seconds), "--model", str(self.model)]
+        words = [self.python, str(HERE / "quota_program.py"), name, "--seconds", str(seconds), "--model", str(self.model)]
         if how == "hand":
             words.append("--hand")
         if how == "corun":
@@ -167,6 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corun")
     parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(NAMES))
+    parser.add_argument("--python", default=sys.executable, help="with the wheels")
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--pairs", type=int, default=8)
@@ -177,7 +178,7 @@ def main() -> None:
         sys.exit(SKIPPED)
     names = args.names or list(NAMES)
     with tempfile.TemporaryDirectory() as folder:
-        programs = Programs(args.corun, Path(folder))
+        programs = Programs(args.corun, args.python, Path(folder))
         failures = measure(programs, names, args.seconds, args.pairs) if args.time else check(programs, names, args.seconds)
     sys.exit(failures != 0)
 
