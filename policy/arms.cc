@@ -17,14 +17,6 @@ std::string number_name(const char* prefix, double value) {
     return text;
 }
 
-std::optional<double> number_after(const std::string& name, const std::string& prefix) {
-    if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return std::nullopt;
-    char* end = nullptr;
-    const double value = std::strtod(name.c_str() + prefix.size(), &end);
-    if (*end != '\0' || !(value >= 0.0)) return std::nullopt;
-    return value;
-}
-
 WidthRow everywhere(int width) {
     WidthRow row{};
     row.fill(static_cast<std::uint16_t>(width));
@@ -64,6 +56,14 @@ WidthRow idle_row(const OpView& op, const std::vector<int>& widths) {
 }
 
 }  // namespace
+
+std::optional<double> number_after(const std::string& name, const std::string& prefix) {
+    if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return std::nullopt;
+    char* end = nullptr;
+    const double value = std::strtod(name.c_str() + prefix.size(), &end);
+    if (*end != '\0' || !(value >= 0.0)) return std::nullopt;
+    return value;
+}
 
 std::vector<int> candidate_widths(int budget) {
     std::vector<int> widths;

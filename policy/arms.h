@@ -52,6 +52,9 @@ struct Arm {
 /// none).
 [[nodiscard]] std::optional<Arm> arm_by_name(const std::string& name, int budget);
 
+/// The number in "price-0.05" behind "price-", 0 or more; nothing where `name` is not of that form.
+[[nodiscard]] std::optional<double> number_after(const std::string& name, const std::string& prefix);
+
 /// What the arms need to know of one op. Functions must outlive the call only.
 struct OpView {
     std::function<std::optional<double>(int width)> seconds;             ///< predicted, solo

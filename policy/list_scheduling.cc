@@ -2,11 +2,11 @@
 // Moldable-task scheduling as the field knows it: widths planned for the whole step, ops in the order of the
 // longest path behind them.
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <set>
 #include <utility>
 
+#include "policy/arms.h"
 #include "policy/strategy.h"
 
 namespace corun::policy {
@@ -266,14 +266,6 @@ double best_price(const TaskGraph& graph, const CostTable& costs, int cpus) {
 }
 
 namespace {
-
-std::optional<double> number_after(const std::string& name, const std::string& prefix) {
-    if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return std::nullopt;
-    char* end = nullptr;
-    const double value = std::strtod(name.c_str() + prefix.size(), &end);
-    if (*end != '\0' || !(value >= 0.0)) return std::nullopt;
-    return value;
-}
 
 std::optional<PaperStrategies> paper_by_name(const std::string& name) {
     if (name == "s1") return PaperStrategies{true, false, false, false};

@@ -280,11 +280,13 @@ inline Entry& push(ThreadState& thread, const void* frame, OpRecord& record, Sou
 }
 
 // An op that is no container: its width, and whether it is timed.
-inline void begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, std::uint32_t flags,
-                       Entry& entry) {
+inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, std::uint32_t flags,
+                      Entry& entry, int limit = 0) {
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
     std::uint16_t width = decide(thread, record, flags, decision, entry);
     if (width == 0) entry.flags |= kEntryPlain;
+    if (limit > 0 && (width == 0 || width > limit) && !decision.random)
+        width = static_cast<std::uint16_t>(limit);
     if (decision.ceiling != 0 && (width == 0 || width > decision.ceiling)) [[unlikely]]
         width = decision.ceiling;
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
@@ -301,6 +303,7 @@ inline void begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, 
         if ((flags & kAsked) != 0) note_built(slot, entry);
         pull_lever(thread, entry);
     }
+    return width;
 }
 
 // Whether an op that holds others only holds them: by whose time it is.
@@ -347,23 +350,23 @@ void finish(ThreadState& thread, Entry& entry) {
 
 }  // namespace
 
-void op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call) {
+int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t shape, const void* call,
+             int limit) {
     scope.depth = 0;
     ThreadState* const thread = thread_of(&scope);
-    if (thread == nullptr) return;
+    if (thread == nullptr) return 0;
     std::uint32_t depth = 0;
-    if (!outside(*thread, &scope, depth)) return;
+    if (!outside(*thread, &scope, depth)) return 0;
     Slot* const slot = slot_of(*thread, source, identity, shape, call);
-    if (slot == nullptr) return;
+    if (slot == nullptr) return 0;
     OpRecord& record = *slot->record.load(std::memory_order_relaxed);
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
     const std::uint64_t now = note_begin(*thread, record, flags, depth);
     Entry& entry = push(*thread, &scope, record, source, now);
     scope.depth = depth + 1;
-    if ((flags & kContainer) != 0)
-        entry.flags = kEntryContainer;
-    else
-        begin_work(*thread, *slot, record, flags, entry);
+    if ((flags & kContainer) == 0) return begin_work(*thread, *slot, record, flags, entry, limit);
+    entry.flags = kEntryContainer;
+    return 0;
 }
 
 Begun op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,

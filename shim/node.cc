@@ -226,6 +226,17 @@ Evidence Node::ask(std::size_t index) const {
     return evidence;
 }
 
+Claim claim_of(const NodeSlot& slot) {
+    Claim claim;
+    claim.cpus = slot.cpus;
+    claim.most = slot.most;
+    claim.weight = slot.weight;
+    claim.gains = slot.gains;
+    claim.group = slot.group;
+    claim.group_quota = slot.quota;
+    return claim;
+}
+
 policy::Share Node::look(double now, const NodeFile& file) {
     neighbours_.clear();
     places_.clear();
@@ -234,25 +245,11 @@ policy::Share Node::look(double now, const NodeFile& file) {
         const NodeSlot& slot = slots_[i];
         if (i == slot_ || !node_slot_holds(slot) || slot.nonce == nonce_) continue;
         if (i < slot_) ++before;
-        Claim claim;
-        claim.cpus = slot.cpus;
-        claim.most = slot.most;
-        claim.weight = slot.weight;
-        claim.gains = slot.gains;
-        claim.group = slot.group;
-        claim.group_quota = slot.quota;
-        neighbours_.push_back({slot.nonce, slot.beat, slot.patience, claim});
+        neighbours_.push_back({slot.nonce, slot.beat, slot.patience, claim_of(slot)});
         places_.push_back(i);
     }
-    Claim own;
-    own.cpus = own_.cpus;
-    own.most = own_.most;
-    own.weight = own_.weight;
-    own.gains = own_.gains;
-    own.group = own_.group;
-    own.group_quota = own_.quota;
-    const policy::Share share =
-        view_.look(now, own, neighbours_, before, [this](std::size_t index) { return ask(index); });
+    const policy::Share share = view_.look(now, claim_of(own_), neighbours_, before,
+                                           [this](std::size_t index) { return ask(index); });
     for (const std::size_t index : view_.dead()) {
         NodeSlot nobody{};
         static_cast<void>(file.write(places_[index], nobody));

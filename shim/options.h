@@ -49,7 +49,7 @@ struct OptionRow {
       "a quota, a share or CORUN_CPUS makes the machine's number a lie; yes: also where an affinity mask "   \
       "does; "                                                                                               \
       "no: the truth")                                                                                       \
-    X(hooks, list, "all", "all|none|tensorflow|torch|openmp", stable, "sources to hook")                     \
+    X(hooks, list, "all", "all|none|tensorflow|torch|openmp|blas", stable, "sources to hook")                \
     X(openmp, choice, "safe", "off|safe|adaptive", stable,                                                   \
       "off: forward every call; safe: cap the number of threads that the environment or the machine sets "   \
       "at "                                                                                                  \
@@ -70,7 +70,10 @@ struct OptionRow {
       "for CORUN_OPENMP=adaptive: where a loop's schedule is dynamic and nobody chose its chunk, learn how " \
       "many iterations a thread takes at a time")                                                            \
     X(pool_cap, boolean, "yes", "", stable,                                                                  \
-      "cap TensorFlow's compute and Eigen pools and PyTorch's number of threads at the budget")              \
+      "cap TensorFlow's compute and Eigen pools, PyTorch's and OpenBLAS's threads at the budget")            \
+    X(blas_limits, boolean, "yes", "", stable,                                                               \
+      "run BLAS and LAPACK calls that are too small to gain from threads on fewer, and share the CPUs "      \
+      "among threads that call side by side, whatever has been learned")                                     \
     X(ledger, boolean, "yes", "", stable,                                                                    \
       "when several threads run ops at once and each has a team of its own (PyTorch), an op gets what the "  \
       "others leave of the budget, at least one CPU")                                                        \

@@ -87,11 +87,15 @@ void in_parent() {
     if (forks_followed) driver_end_fork();
 }
 
+constinit std::array<std::atomic<void (*)()>, static_cast<std::size_t>(Source::count)> after_fork_calls{};
+
 void in_child() {
     budget_after_fork();
     loaded_list_after_fork(true);
     resolver::after_fork();
     openmp_start_after_fork();
+    for (const auto& call : after_fork_calls)
+        if (auto* const known = call.load(std::memory_order_relaxed)) known();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
@@ -294,6 +298,10 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
 // --- sources and levers
 // --------------------------------------------------------------------------------------
 
+void source_after_fork(Source source, void (*call)()) noexcept {
+    after_fork_calls[static_cast<std::size_t>(source)].store(call, std::memory_order_relaxed);
+}
+
 bool source_activate(Source source, const SourceTable& table) noexcept {
     if (process_off()) return false;
     globals.sources[static_cast<std::size_t>(source)] = table;
@@ -337,7 +345,7 @@ void lever_in_force(const char* lever, const char* effect, const char* option) n
 
 bool source_unwanted(Source source) noexcept {
     static constexpr std::array<const char*, static_cast<std::size_t>(Source::count)> kWords{"tensorflow",
-                                                                                             "torch"};
+                                                                                             "torch", "blas"};
     return process_off() || !options.has_word(OptionId::hooks, kWords[static_cast<std::size_t>(source)]);
 }
 

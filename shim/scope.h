@@ -6,7 +6,7 @@
 
 namespace corun {
 
-enum class Source : std::uint8_t { tensorflow, torch, count };
+enum class Source : std::uint8_t { tensorflow, torch, blas, count };
 
 /// What a source says of an op, once for each op key. Texts are NUL-terminated and cut to fit.
 struct OpText {
@@ -41,6 +41,8 @@ struct Scope {            // lives in the hook's frame; its address tells the fr
 bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
 bool source_awake() noexcept;  ///< false: no op need be told now
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
+/// In a forked child, where the other threads are gone: called from now on, whether or not it becomes active.
+void source_after_fork(Source source, void (*call)()) noexcept;
 bool source_activate(Source source, const SourceTable& table) noexcept;  ///< false: not possible
 /// For report and log. `state`: active, refused (said once on stderr).
 void source_tell(Source, const char* name, const char* state, const char* version,
@@ -49,8 +51,14 @@ void source_runtime(const char* object_path) noexcept;  ///< its build is part o
 
 /// Before the program's own call. `identity` and `shape` name the op (kernel, hash of its input shapes),
 /// `call` is handed to describe(). Decides the width and pulls the told lever. Never blocks, keeps errno.
+/// `limit` (0: none) is what is known against more threads in this very call; it holds in every arm.
+/// @return the width; 0: the program's own
 /// Not noexcept, like all that may take our slow path: see undisturbed.h.
-void op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call);
+int op_begin(Scope&, Source, const void* identity, std::uint32_t shape, const void* call, int limit = 0);
+/// For a source that pulls its lever itself: the number of threads that this scope has got instead.
+void op_width(const Scope& scope, int width) noexcept;
+/// Whether this thread is inside an op that is no container.
+bool op_open(const void* frame = __builtin_frame_address(0)) noexcept;
 /// After it. Scopes that an exception, longjmp or pthread_exit has left are dropped here and in op_begin.
 void op_end(Scope& scope) noexcept;
 /// The same for a source that `nests` and whose ops have no frame of ours: `frame` is an address in a frame

@@ -193,7 +193,8 @@ static void* on_begin(void* result, const void* record) {
         settle();
     Begun begun = Begun::fresh;
     if (get_level_of(*runtime)() == 0) {
-        begun = op_begin_at(record, Source::torch, schema, layout_shape(schema, record), record);
+        begun = op_begin_at(record, Source::torch, schema,
+                            layout_shape(schema, record, real_record_inputs()(record)), record);
         note_idle(*thread.site, thread.place, schema, begun);
     }
     if (begun != Begun::open && begun != Begun::container) thread.inside = record;

@@ -22,10 +22,12 @@ struct Inputs {
     std::size_t count;
 };
 
-Inputs inputs_of(const void* record) {
-    Inputs inputs{};
-    std::memcpy(&inputs, static_cast<const char*>(record) + kRecordInputs, sizeof inputs);
-    return inputs.count <= kMostInputs ? inputs : Inputs{};
+// An interpreter's record has the whole of its stack, which ends with the inputs.
+Inputs inputs_of(const void* record, std::size_t count) {
+    Inputs all{};
+    std::memcpy(&all, static_cast<const char*>(record) + kRecordInputs, sizeof all);
+    if (count > kMostInputs || all.count < count) return {};
+    return {all.values + (all.count - count), count};
 }
 
 template <typename T>
@@ -152,10 +154,10 @@ void describe_tensor(const void* tensor, Text& shapes, double& elements) {
 
 }  // namespace
 
-std::uint32_t layout_shape(const void* schema, const void* record) noexcept {
+std::uint32_t layout_shape(const void* schema, const void* record, std::size_t count) noexcept {
     if (is_varied(schema)) [[unlikely]]
         return 1;
-    const Inputs inputs = inputs_of(record);
+    const Inputs inputs = inputs_of(record, count);
     std::uint64_t hash = inputs.count;
     const auto mix = [&](std::uint64_t value) {
         hash = (std::rotl(hash, 23) ^ value) * 0xC2B2AE3D27D4EB4FULL;
@@ -171,12 +173,12 @@ std::uint32_t layout_shape(const void* schema, const void* record) noexcept {
     return static_cast<std::uint32_t>(hash >> 32) | 2U;
 }
 
-bool layout_describe(const void* record, const char* name, std::size_t inputs, OpText& text) noexcept {
+bool layout_describe(const void* record, const char* name, std::size_t count, OpText& text) noexcept {
     const void* const schema = layout_schema(record);
     if (schema == nullptr || !readable(schema) || *static_cast<const char* const*>(schema) != name)
         return false;
-    const Inputs all = inputs_of(record);
-    if (all.count != inputs) return false;
+    const Inputs all = inputs_of(record, count);
+    if (all.count != count) return false;
     std::snprintf(text.kind, sizeof text.kind, "%s", name);
     text.container = is_container(name);
     count_shape(schema);

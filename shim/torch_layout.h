@@ -67,10 +67,10 @@ inline const void* layout_schema(const void* record) noexcept {
 }
 
 /// A hash of the shapes of all tensors among the inputs; one value for all shapes of an operator that has had
-/// too many. Some nanoseconds.
-std::uint32_t layout_shape(const void* schema, const void* record) noexcept;
+/// too many. `inputs`: how many it has, as an exported function says. Some nanoseconds.
+std::uint32_t layout_shape(const void* schema, const void* record, std::size_t inputs) noexcept;
 
-/// Fills `text` of an operator's record. `name` and `inputs` are what the exported functions say of it. False
+/// Fills `text` of an operator's record. `name` is what an exported function says of it, as `inputs`. False
 /// if the record contradicts them.
 bool layout_describe(const void* record, const char* name, std::size_t inputs, OpText& text) noexcept;
 

@@ -151,6 +151,7 @@ def measure(name: str, options: argparse.Namespace) -> dict | None:
             print(f"{name}: the comparison stopped (exit code {code})", file=sys.stderr)
             return None
         found = json.loads(result.read_text(encoding="utf-8"))
+        found["command"][0] = Path(found["command"][0]).name  # wherever it was built
         for setting in found["settings"]:
             setting["name"] = "adaptive" if setting["name"] == "corun" else setting["name"]
         return found | {"from_the_start": from_the_start(program, options)}

@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kMostAdded = 25.0;     // nanoseconds, of an untouched region
 constexpr double kMostResized = 60.0;   // ... of one that runs at the width that was found for it
+constexpr double kMostLoop = 60.0;      // ... of the start of a loop inside such a region
 constexpr double kMostResolver = 10.0;  // of finding a known caller's runtime
 constexpr int kRound = 500;             // so short that what disturbs one disturbs few
 
@@ -39,6 +40,7 @@ struct Setting {
     bool limited;
     const char* says;
     bool resized = false;  ///< two threads, and the one that is listed comes to run at one
+    bool loop = false;     ///< the start of a loop inside, whose chunk was found
 };
 // Objects that the calls come from: loaded with the program, or later, which the loader finds more slowly.
 constexpr char kLinked[] = "linked";
@@ -56,6 +58,8 @@ constexpr Setting kSettings[]{
     {"resized", "tune", "adaptive", 0, kLinked, true,
      "CORUN_OPENMP=adaptive, a region that was found to be best at one thread, beside one that names it",
      true},
+    {"loop-start", "tune", "adaptive", 0, kLinked, true,
+     "CORUN_OPENMP=adaptive, the start of a loop whose chunk was found, in a team of one", false, true},
 };
 const Setting* setting = nullptr;
 
@@ -95,6 +99,55 @@ void region(benchmark::State& state) {
     const double most = setting->resized ? kMostResized : kMostAdded;
     if (setting->limited && median > most && std::getenv("HOOK_BENCH_STRICT") != nullptr)
         state.SkipWithError("an untouched region costs more than the limit");
+}
+
+struct LoopRounds {
+    benchmark::State* state;
+    LoopStart* hooked;
+    LoopStart* direct;
+    LoopEnd* end;
+    std::vector<double> added, plain;
+};
+
+double loop_round(const LoopRounds& rounds, LoopStart* start) {
+    const auto begin = Clock::now();
+    openmp_loop_caller(start, rounds.end, kRound);
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kRound;
+}
+
+// In the region's own code: what the leader would have decided is put into the thread's words.
+void loops_inside(void* argument) {
+    auto& rounds = *static_cast<LoopRounds*>(argument);
+    if (corun::adaptive_thread.inside == nullptr) return rounds.state->SkipWithError("not looked at");
+    const void* const at = reinterpret_cast<const void*>(openmp_loop_caller);
+    corun::adaptive_thread.chunk = corun::chunk_word(64, 1000);
+    corun::adaptive_thread.runtime = &corun::runtime_asked(at, corun::OpenMp::for_nonmonotonic_dynamic);
+    for (auto _ : *rounds.state) {
+        const double without = loop_round(rounds, rounds.direct);
+        const double with = loop_round(rounds, rounds.hooked);
+        rounds.state->SetIterationTime((with + without) * kRound * 1e-9);
+        rounds.added.push_back(with - without);
+        rounds.plain.push_back(without);
+    }
+}
+
+void loop_start(benchmark::State& state) {
+    constexpr char kName[] = "GOMP_loop_nonmonotonic_dynamic_start";
+    void* const runtime = dlopen("libgomp.so.1", RTLD_LAZY);
+    LoopRounds rounds{};
+    rounds.state = &state;
+    rounds.hooked = reinterpret_cast<LoopStart*>(dlsym(RTLD_DEFAULT, kName));
+    rounds.direct = reinterpret_cast<LoopStart*>(dlsym(runtime, kName));
+    rounds.end = reinterpret_cast<LoopEnd*>(dlsym(runtime, "GOMP_loop_end_nowait"));
+    if (rounds.hooked == rounds.direct || rounds.end == nullptr) return state.SkipWithError("no hook");
+    hooked(loops_inside, &rounds, 0, 0);
+    if (rounds.added.empty()) return;
+    const double median = quantile(rounds.added, 0.5);
+    state.counters["added_ns"] = median;
+    state.counters["added_low_ns"] = quantile(rounds.added, 0.1);
+    state.counters["direct_ns"] = quantile(rounds.plain, 0.5);
+    if (median > kMostLoop && std::getenv("HOOK_BENCH_STRICT") != nullptr)
+        state.SkipWithError("the start of a loop costs more than the limit");
 }
 
 // A loop that does nothing is measured in turn with it.
@@ -184,7 +237,9 @@ int run_here(int argc, char** argv) {
     if (corun::parallel_of(found) != direct)
         return std::fputs("the hook does not find the runtime\n", stderr), 1;
     if (setting->resized && !wait_until_resized()) return std::fputs("not resized\n", stderr), 1;
-    benchmark::RegisterBenchmark(setting->name, region)->UseManualTime()->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark(setting->name, setting->loop ? loop_start : region)
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
     if (std::strcmp(setting->openmp, "off") != 0)
         benchmark::RegisterBenchmark("resolver", resolver)->UseManualTime()->Unit(benchmark::kMicrosecond);
     if (std::strcmp(setting->name, "raw") == 0)

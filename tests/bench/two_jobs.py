@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures two (or more) programs at once on one machine: plain, in static splits of the CPUs, and under corun.
 
-    python3 tests/bench/two_jobs.py torch:transformer torch:transformer
-    python3 tests/bench/two_jobs.py tensorflow:lstm torch:transformer --json result.json
+    python3 tests/bench/two_jobs.py torch-transformer torch-transformer
+    python3 tests/bench/two_jobs.py lstm torch-transformer --json result.json      (jobs of tests/packages/workload.py)
 
 Each setting's programs are started once and are stopped while the other settings' run, in turns of random order, so that
 all see the same machine. In a turn each program's steps are counted. A program's rate is held against the one that it
@@ -74,26 +74,18 @@ class Program:
         self.process.wait()
 
 
-def command_of(job: str, threads: int) -> tuple[list[str], dict[str, str]]:
+def command_of(job: str, threads: int) -> list[str]:
     """What trains it; threads 0: as it is by default."""
-    python = str(ROOT / "build/venv/bin/python")
-    kind, _, model = job.partition(":")
-    if kind == "tensorflow":
-        words = [python, "tests/packages/workload.py", model]
-        if threads:
-            words += ["--intra", str(threads), "--inter", str(threads)]
-        return [*words, "--measure", "0", "--every-step"], {}
-    if kind == "torch":
-        words = [python, "tests/packages/torch_workload.py", model, "--measure", "0", "--every-step"]
-        return words, {"OMP_NUM_THREADS": str(threads)} if threads else {}
-    sys.exit(f"'{job}': a job is tensorflow:MODEL or torch:MODEL")
+    words = [str(ROOT / "build/venv/bin/python"), "tests/packages/workload.py", job, "--measure", "0", "--every-step"]
+    return [*words, "--intra", str(threads), "--inter", str(threads)] if threads else words
 
 
 def start(setting: str, jobs: list[str], options: argparse.Namespace, folder: str) -> list[Program]:
     programs = []
     split = max(1, len(CPUS) // len(jobs))
     for number, job in enumerate(jobs):
-        words, variables = command_of(job, split if setting == "threads" else 0)
+        words = command_of(job, split if setting == "threads" else 0)
+        variables: dict[str, str] = {}
         if setting == "pinned":
             mine = [CPUS[(number * split + i) % len(CPUS)] for i in range(split)]
             words = ["taskset", "-c", ",".join(map(str, mine)), *words]
@@ -174,7 +166,7 @@ def totals(rates: dict[str, list[list[float]]]) -> tuple[str, dict[str, list[flo
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("jobs", nargs="+", metavar="RUNTIME:MODEL")
+    parser.add_argument("jobs", nargs="+", metavar="WORKLOAD")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--turn", type=float, default=2.0, metavar="SECONDS")
     parser.add_argument("--warm", type=float, default=30.0, metavar="SECONDS", help="under corun [30]")

@@ -154,10 +154,9 @@ def check_report(runner):
     done = runner.checked(words, corun=options)
     first = json.loads(report.read_text())
     assert first["sources"][0]["state"] == "active", first["sources"]
-    assert {lever["effect"].split()[0] for lever in first["irreversible"]} == {
-        "Compute",
-        "numa_-1_Eigen",
-    }, first
+    # Keras loads libraries with runtimes of their own, of which other levers may tell.
+    pools = {lever["effect"].split()[0] for lever in first["irreversible"] if lever["lever"] == "pool cap"}
+    assert pools == {"Compute", "numa_-1_Eigen"}, first["irreversible"]
     assert first["phases"] and first["phases"][0]["anchor"], first["phases"]
     assert first["open_scopes"] == 0 and len(first["ops"]) == 20, first["ops"]
     assert not corun_lines(done.stderr), done.stderr

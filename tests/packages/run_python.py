@@ -22,6 +22,8 @@ VALUES = HERE / "values"
 ARMS = ("race", "pass-through", "uniform-1", "s1", "idle", "random")
 # Both plain runs fill what they allocate, each with something else: memory that nobody wrote differs.
 FILL = ({"MALLOC_PERTURB_": "85"}, {"MALLOC_PERTURB_": "170"})
+RANDOM = {"CORUN_POLICY": "random", "CORUN_FOLLOW": "fork"}
+ORDER = {"PYTHONHASHSEED": "0"}  # some samples come out of a set
 
 
 def source_of(report, name):
@@ -41,7 +43,7 @@ def check_opinfo(runner, share):
     report = runner.folder / "report.json"
     # Four threads on any machine, so that the widths are one to four.
     corun = {"CORUN_POLICY": "random", "CORUN_POOL_CAP": "no", "CORUN_REPORT": str(report)}
-    settings = [{"env": FILL[0]}, {"env": FILL[1]}, {"corun": corun}]
+    settings = [{"env": FILL[0] | ORDER}, {"env": FILL[1] | ORDER}, {"corun": corun, "env": ORDER}]
     for folder, how in zip(folders, settings, strict=True):
         done = runner.run([*words, folder], timeout=6 * 3600, **how)
         if done.returncode != 0:
@@ -71,17 +73,17 @@ def check_compile(runner, arms, only=""):
         print(arm, runner.checked([VALUES / "torch_compile.py", "--compare", plain, out, *bits]).stdout, end="")
 
 
-def check_faults(runner):
+def check_faults(runner, settings):
     """Errors, workers, threads, profilers, forks, exit codes: the transcript is the plain one."""
     words = [VALUES / "torch_faults.py"]
     plain = runner.checked(words)
-    for options in ({}, {"CORUN_POLICY": "random", "CORUN_FOLLOW": "fork"}):
+    for options in settings:
         done = runner.checked(words, corun=options)
         if done.stdout != plain.stdout:
             raise SystemExit(f"under {options} the transcript differs\n{plain.stdout}\n---\n{done.stdout}")
         if corun_lines(done.stderr):
             raise SystemExit(f"under {options} corun said {corun_lines(done.stderr)}")
-    print(f"{len(plain.stdout.splitlines())} lines alike under 2 settings")
+    print(f"{len(plain.stdout.splitlines())} lines alike under {len(settings)} settings")
 
 
 def check_models(runner, orders):
@@ -150,7 +152,8 @@ CHECKS = {
     "opinfo": lambda runner: check_opinfo(runner, "1:0"),
     "compile-random": lambda runner: check_compile(runner, ("random",), "pointwise"),
     "compile": lambda runner: check_compile(runner, ARMS),
-    "faults": check_faults,
+    "faults-random": lambda runner: check_faults(runner, [RANDOM]),
+    "faults": lambda runner: check_faults(runner, [{}, {"CORUN_MODE": "observe"}, {"CORUN_REPRODUCIBLE": "1"}]),
     "models": lambda runner: check_models(runner, ("torch-first",)),
     "models-orders": lambda runner: check_models(runner, ("torch-first", "sklearn-first", "alone")),
     "numpy-tests": lambda runner: check_suite(runner, NUMPY_TESTS),

@@ -30,6 +30,7 @@ FOLDER = Path()
 CPUS = len(os.sched_getaffinity(0))
 UNLIMITED = 1000000
 DONE = "done\n"
+BLAS_NAME = re.compile(r"(scipy_)?(cblas_[sdcz][a-z0-9]+(64_)?|[sdcz][a-z0-9]+_(64_)?)")
 NARROW = {"CORUN_POLICY": "uniform-1"}
 needs_cpus = unittest.skipIf(CPUS < 2, "the narrow width is no other than the program's own on one CPU")
 
@@ -849,7 +850,8 @@ class Exports(Case):
             source = Path(__file__).parents[2] / "shim" / f"{name}_symbols.h"
             hooked = "".join(part.split("#define", 1)[0] for part in source.read_text().split("_HOOKED(X)")[1:])
             wanted |= set(re.findall(r'X\(\w+,\s*"([^"]+)"', hooked))
-        self.assertEqual(defined, wanted)
+        # BLAS and LAPACK, whose names are made from lists: blas/run_blas_victims.py knows them.
+        self.assertEqual({name for name in defined if not BLAS_NAME.fullmatch(name)}, wanted)
 
     def test_needed(self) -> None:
         needed = set(re.findall(r"NEEDED.*\[(.+)\]", self.tool("readelf", "-d", str(LIBRARY))))

@@ -90,7 +90,7 @@ def compare(a: Path, b: Path, bits: bool) -> int:
     """Whether two runs computed the same."""
     first, second = (json.loads(path.read_text()) for path in (a, b))
     agree = first.keys() == second.keys()
-    for name in first.keys() & second.keys():
+    for name in sorted(first.keys() & second.keys()):
         largest = max(abs(x - y) / max(abs(x), 1e-3) for x, y in zip(first[name], second[name], strict=True))
         print(f"{name}: relative difference {largest:.2g}")
         agree &= largest <= (0 if bits else 1e-4)

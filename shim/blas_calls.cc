@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// One BLAS call: its key, its limit, its scope, and the lever around it. Built as the hooks are.
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+#include "shim/blas.h"
+#include "shim/clock.h"
+#include "shim/process.h"
+#include "shim/state.h"
+#include "shim/undisturbed.h"
+
+namespace corun {
+namespace {
+
+// Threads that have called side by side are taken to go on doing so for as long.
+constexpr double kCrowdSeconds = 0.25;  // they do other things between two calls
+// A call waits for those inside to leave, so that all can go narrow: a wide call has the CPUs anyway, and
+// OpenBLAS lets one in at a time. For no longer than half of what it takes itself, and not for ever.
+constexpr double kWaitShare = 0.5;
+constexpr double kMostWaits = 2000.0;
+constexpr long kWaitNanoseconds = 50000;
+
+enum class State { unknown, deciding, active, off };
+constinit std::atomic<State> state{State::unknown};
+constinit bool limits_wanted = false;  // what is known without measuring is applied
+constinit bool cap_wanted = false;     // the program's own number is cut down to the budget
+
+constinit std::atomic<std::uint64_t> crowd_until{0};  // ticks
+constinit std::atomic<int> crowd{1};
+constinit std::uint64_t crowd_ticks = 0;
+
+// The outermost call of this thread, as it may be left by a jump or come back to us from inside.
+constinit thread_local BlasCall* outermost __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local BlasStay outermost_stay __attribute__((tls_model("initial-exec"))) = {};
+
+int argument(const BlasWord* head, int place, bool by_value) {
+    if (place == 0) return 0;
+    // The lower half is the number in libraries with 64-bit integers too: nothing is larger.
+    return by_value ? static_cast<int>(head[place]) : *reinterpret_cast<const int*>(head[place - 1]);
+}
+
+void read_sizes(BlasCall& call, const BlasWord* head, bool by_value) {
+    const BlasOperation& operation = *call.operation;
+    call.sizes = {argument(head, operation.m, by_value), argument(head, operation.n, by_value),
+                  argument(head, operation.k, by_value)};
+    call.job = operation.job != 0 ? *reinterpret_cast<const char*>(head[operation.job - 1]) : '\0';
+}
+
+std::uint32_t shape_of(const BlasCall& call) {
+    const std::uint32_t classes = policy::blas_size_class(call.sizes.m) << 12U |
+                                  policy::blas_size_class(call.sizes.n) << 6U |
+                                  policy::blas_size_class(call.sizes.k);
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(call.job)) << 18U | classes;
+}
+
+void describe(const void*, const void* data, OpText& text) {
+    const auto& call = *static_cast<const BlasCall*>(data);
+    std::snprintf(text.kind, sizeof text.kind, "%s", call.operation->name);
+    int at = std::snprintf(text.shapes, sizeof text.shapes, "(");
+    double product = 1.0;
+    int largest = 1;
+    if (call.job != '\0') at += std::snprintf(text.shapes + at, sizeof text.shapes - at, "%c,", call.job);
+    for (const int size : {call.sizes.m, call.sizes.n, call.sizes.k}) {
+        if (size <= 0) continue;
+        const int rounded = policy::blas_class_size(policy::blas_size_class(size));
+        at += std::snprintf(text.shapes + at, sizeof text.shapes - at, "%d,", rounded);
+        product *= size;
+        largest = std::max(largest, size);
+    }
+    text.shapes[at > 1 ? at - 1 : at++] = ')';
+    text.shapes[at] = '\0';
+    text.elements = product * largest;
+}
+
+void after_fork() {
+    State deciding = State::deciding;  // by a thread that is not here
+    state.compare_exchange_strong(deciding, State::unknown);
+    blas_libraries_after_fork();
+}
+
+bool try_activate(BlasLibrary& library) {
+    static const SourceTable table{"blas", describe, nullptr, nullptr};
+    if (source_unwanted(Source::blas)) return false;
+    const Options& options = process_options();
+    cap_wanted = pool_limit() != 0;
+    limits_wanted = options.is(OptionId::mode, "tune") && options.boolean(OptionId::blas_limits) &&
+                    !process_frozen() &&
+                    (options.is(OptionId::policy, "race") || options.is(OptionId::policy, "s1") ||
+                     options.is(OptionId::policy, "s2") || options.is(OptionId::policy, "idle") ||
+                     options[OptionId::policy].substr(0, 6) == "price-");
+    crowd_ticks = static_cast<std::uint64_t>(kCrowdSeconds * clock_ticks_per_second());
+    if (!source_activate(Source::blas, table)) return false;
+    source_tell(Source::blas, "blas", "active", library.name, "");
+    if (limits_wanted)
+        lever_in_force("BLAS limits", "by the sizes of a call, and by the callers side by side",
+                       "CORUN_BLAS_LIMITS");
+    return true;
+}
+
+void wait_a_little() {
+    const int saved = errno;
+    const timespec time{0, kWaitNanoseconds};
+    syscall(SYS_nanosleep, &time, nullptr);  // not libc's, which a cancellation may end
+    errno = saved;
+}
+
+// One thread decides; others wait for it, for they would be inside without being counted.
+[[gnu::noinline]] bool activate(BlasLibrary& library) {
+    if (source_early()) return false;
+    source_after_fork(Source::blas, after_fork);  // first: a child would wait for ever for who decides
+    State now = State::unknown;
+    if (state.compare_exchange_strong(now, State::deciding)) {
+        const Undisturbed quiet;
+        state.store(try_activate(library) ? State::active : State::off, std::memory_order_release);
+    }
+    while ((now = state.load(std::memory_order_acquire)) == State::deciding) wait_a_little();
+    return now == State::active;
+}
+
+// Threads that call side by side: as many as there are, or have been a moment ago.
+[[gnu::noinline]] int callers_now(int others) {
+    const std::uint64_t now = ticks();
+    const bool lasts = now < crowd_until.load(std::memory_order_relaxed);
+    if (others == 0) {
+        if (lasts) return crowd.load(std::memory_order_relaxed);
+        crowd_until.store(0, std::memory_order_relaxed);
+        return 1;
+    }
+    const int callers = std::max(others + 1, lasts ? crowd.load(std::memory_order_relaxed) : 1);
+    crowd.store(callers, std::memory_order_relaxed);
+    crowd_until.store(now + crowd_ticks, std::memory_order_relaxed);
+    return callers;
+}
+
+[[gnu::noinline]] void wait_for_others(const BlasCall& call, const BlasLibrary& library) {
+    const double likely = policy::blas_likely_seconds(call.operation->cost, call.sizes);
+    const double waits = std::min(kMostWaits, kWaitShare * likely * 1e9 / kWaitNanoseconds);
+    for (int i = 0; i < static_cast<int>(waits) && blas_is_held_wide(library); ++i) wait_a_little();
+}
+
+// Threads that this call may have at most; 0: nothing is known against the program's own number.
+int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
+    const int useful = policy::blas_useful_width(call.operation->cost, call.sizes, budget);
+    const int others = blas_callers();
+    int share = budget;
+    if (others != 0 || crowd_until.load(std::memory_order_relaxed) != 0) {
+        share = policy::blas_share(callers_now(others), budget);
+        if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
+    }
+    const int limit = std::min(useful, share);
+    return limit < budget ? limit : 0;
+}
+
+// Whether calls are looked at: not while corun is off.
+bool ready(BlasLibrary& library) {
+    const State now = state.load(std::memory_order_acquire);
+    if (now == State::active || (now != State::off && activate(library))) return true;
+    if (library.width.load(std::memory_order_relaxed) != 0) blas_put_back(library);
+    return false;
+}
+
+void enter(BlasCall& call, BlasLibrary& library, const BlasWord* head, bool by_value) {
+    const BlasOperation& operation = *call.operation;
+    if (operation.work != 0 && argument(head, operation.work, by_value) == -1) return;
+    if (outermost != nullptr) [[unlikely]] {
+        if (outermost > &call) return;  // LAPACK calls BLAS: the outermost call decides
+        blas_leave(outermost_stay);     // that one was left by a jump
+        outermost = nullptr;
+    }
+    call.scope.depth = 0;
+    read_sizes(call, head, by_value);
+    const bool open = op_open(&call.scope);  // an op of another runtime has its own lever
+    if (policy::blas_stays_on_one_thread(operation.cost, call.sizes)) {
+        if (!open) op_begin(call.scope, Source::blas, &operation, shape_of(call), &call);
+        call.stay.library = nullptr;
+        call.open = true;
+        return;
+    }
+    const int budget = globals.budget.load(std::memory_order_relaxed);
+    int width = 0;
+    if (!open) {
+        const int limit = limits_wanted ? limit_of(call, library, budget) : 0;
+        width = op_begin(call.scope, Source::blas, &operation, shape_of(call), &call, limit);
+    }
+    const int given = blas_enter(call.stay, library, width, cap_wanted ? budget : 0);
+    if (given != (width != 0 ? width : budget)) op_width(call.scope, given);
+    outermost = &call;
+    outermost_stay = call.stay;
+    call.open = true;
+}
+
+}  // namespace
+
+void* blas_begin(BlasCall& call, const BlasOperation& operation, const BlasWord* head, bool by_value,
+                 BlasCallers& bound, const char* symbol, const void* caller) {
+    call.operation = &operation;
+    call.open = false;
+    const BlasBinding& binding = blas_binding(bound, symbol, caller);
+    // Its own copy: what is kept for one call only may be gone when the next begins.
+    void* const function = binding.function;
+    BlasLibrary* const library = binding.library;
+    if (library != nullptr && ready(*library)) enter(call, *library, head, by_value);
+    return function;
+}
+
+void blas_end(BlasCall& call) noexcept {
+    if (!call.open) return;
+    if (call.stay.library != nullptr) {
+        blas_leave(call.stay);
+        outermost = nullptr;
+    }
+    op_end(call.scope);
+}
+
+}  // namespace corun
