@@ -21,26 +21,6 @@ class Ledger {
         return {static_cast<std::uint32_t>((before + kStart) >> 32), open(before) == 0};
     }
 
-    /// What a scope that would run `width` wide gets where `left` CPUs are left: at least 1, as it never
-    /// waits.
-    /// @param all_or_one of what lies between, its runtime is better off with 1
-    [[nodiscard]] static int fitting(int width, int left, bool all_or_one) noexcept {
-        if (width <= left) return width;
-        return all_or_one || left < 1 ? 1 : left;
-    }
-
-    /// Enters such a scope: the sum of widths stays within `budget`, but for the 1 of each that finds nothing
-    /// left.
-    /// @param given its width
-    Ticket begin_within(int width, int budget, bool all_or_one, int& given) noexcept {
-        std::uint64_t before = word_.load(std::memory_order_relaxed);
-        do {
-            given = fitting(width, budget - widths(before), all_or_one);
-        } while (!word_.compare_exchange_weak(
-            before, before + kStart + kOpen + static_cast<std::uint64_t>(given), std::memory_order_relaxed));
-        return {static_cast<std::uint32_t>((before + kStart) >> 32), open(before) == 0};
-    }
-
     /// @return true when nothing else was open between begin and end
     bool end(const Ticket& ticket, std::uint16_t width) noexcept {
         const std::uint64_t before = word_.fetch_sub(kOpen + width, std::memory_order_relaxed);
@@ -48,7 +28,9 @@ class Ledger {
     }
 
     [[nodiscard]] int open() const noexcept { return open(word_.load(std::memory_order_relaxed)); }
-    [[nodiscard]] int widths() const noexcept { return widths(word_.load(std::memory_order_relaxed)); }
+    [[nodiscard]] int widths() const noexcept {
+        return static_cast<std::uint16_t>(word_.load(std::memory_order_relaxed));
+    }
     [[nodiscard]] int idle(int budget) const noexcept {
         const int left = budget - widths();
         return left > 0 ? left : 0;
@@ -58,7 +40,6 @@ class Ledger {
   private:
     static constexpr std::uint64_t kStart = 1ULL << 32;
     static constexpr std::uint64_t kOpen = 1ULL << 16;
-    static int widths(std::uint64_t word) noexcept { return static_cast<std::uint16_t>(word); }
     static int open(std::uint64_t word) noexcept { return static_cast<std::uint16_t>(word >> 16); }
 
     std::atomic<std::uint64_t> word_{0};

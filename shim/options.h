@@ -75,8 +75,9 @@ struct OptionRow {
       "run BLAS and LAPACK calls that are too small to gain from threads on fewer, and share the CPUs "      \
       "among threads that call side by side, whatever has been learned")                                     \
     X(ledger, boolean, "yes", "", stable,                                                                    \
-      "when several threads run ops at once and each has a team of its own (PyTorch), an op gets what the "  \
-      "others leave of the budget, at least one CPU")                                                        \
+      "when several threads run PyTorch's ops at once, each with a team of its own, an op gets its "         \
+      "thread's "                                                                                            \
+      "part of the budget, at least one CPU")                                                                \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
     X(node, choice, "no", "auto|no", stable,                                                                 \

@@ -99,54 +99,5 @@ TEST(Ledger, IsExactUnderEightThreads) {
     EXPECT_TRUE(ledger.end(ledger.begin(1), 1));
 }
 
-TEST(Ledger, AScopeGetsWhatIsLeft) {
-    EXPECT_EQ(Ledger::fitting(4, 8, false), 4);
-    EXPECT_EQ(Ledger::fitting(4, 3, false), 3);
-    EXPECT_EQ(Ledger::fitting(4, 3, true), 1);
-    EXPECT_EQ(Ledger::fitting(4, 0, false), 1);
-    EXPECT_EQ(Ledger::fitting(4, -5, false), 1);
-    Ledger ledger;
-    int given = 0;
-    const auto first = ledger.begin_within(3, 4, false, given);
-    EXPECT_EQ(given, 3);
-    EXPECT_TRUE(first.alone);
-    const auto second = ledger.begin_within(3, 4, false, given);
-    EXPECT_EQ(given, 1);
-    EXPECT_FALSE(second.alone);
-    EXPECT_EQ(ledger.widths(), 4);
-    const auto third = ledger.begin_within(3, 4, false, given);
-    EXPECT_EQ(given, 1);
-    EXPECT_EQ(ledger.widths(), 5);  // one more than there are CPUs: it runs all the same
-    EXPECT_FALSE(ledger.end(third, 1));
-    EXPECT_FALSE(ledger.end(first, 3));
-    EXPECT_FALSE(ledger.end(second, 1));
-    EXPECT_EQ(ledger.widths(), 0);
-    EXPECT_EQ(ledger.open(), 0);
-}
-
-TEST(Ledger, ManyThreadsStayWithinTheBudget) {
-    constexpr int kBudget = 16;
-    constexpr int kThreads = 6;
-    Ledger ledger;
-    std::atomic<int> most{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
-        threads.emplace_back([&, t] {
-            for (int i = 0; i < 20000; ++i) {
-                int given = 0;
-                const auto ticket = ledger.begin_within(1 + (i + t) % 9, kBudget, (i & 64) != 0, given);
-                const int widths = ledger.widths();
-                int known = most.load();
-                while (widths > known && !most.compare_exchange_weak(known, widths)) {
-                }
-                ledger.end(ticket, static_cast<std::uint16_t>(given));
-            }
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_LE(most.load(), kBudget + kThreads - 1);
-    EXPECT_EQ(ledger.widths(), 0);
-}
-
 }  // namespace
 }  // namespace corun::policy
