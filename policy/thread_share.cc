@@ -14,8 +14,9 @@ constexpr double kReluctance = 0.1;  // beyond the middle between two numbers, l
 
 }  // namespace
 
-void ThreadShare::note(double inside) noexcept {
-    inside_ += kWeight * (std::max(inside, 0.0) - inside_);
+void ThreadShare::note(double inside, double seconds) noexcept {
+    const double weight = 1.0 - std::pow(1.0 - kWeight, seconds / kStretchSeconds);
+    inside_ += weight * (std::max(inside, 0.0) - inside_);
     if (std::abs(inside_ - callers_) < 0.5 + kReluctance) return;
     callers_ = std::max(1, static_cast<int>(std::lround(inside_)));
 }

@@ -8,10 +8,11 @@ namespace corun::policy {
 
 class ThreadShare {
   public:
-    static constexpr double kStretchSeconds = 0.1;  ///< between two notes
+    static constexpr double kStretchSeconds = 0.1;  ///< between two notes, or more
+    static constexpr double kValidSeconds = 0.3;    ///< after the last note nothing is known any more
 
     /// @param inside threads that were inside ops in the stretch that has ended, on average
-    void note(double inside) noexcept;
+    void note(double inside, double seconds = kStretchSeconds) noexcept;
     /// @return threads that are taken to be inside ops at once, >= 1
     [[nodiscard]] int callers() const noexcept { return callers_; }
     /// Widest that an op may be, 1..budget: nobody is made to wait, so 1 for each of more callers than CPUs.

@@ -153,8 +153,9 @@ int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
         share = policy::blas_share(callers_now(others), budget);
         if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
     }
-    if (const int beside = globals.width_beside.load(std::memory_order_relaxed); beside != 0)
-        share = std::min(share, beside);  // to PyTorch's threads as well
+    const int beside = globals.width_beside.load(std::memory_order_relaxed);  // PyTorch's threads as well
+    if (beside != 0 && ticks() < globals.beside_until.load(std::memory_order_relaxed))
+        share = std::min(share, beside);
     const int limit = std::min(useful, share);
     return limit < budget ? limit : 0;
 }

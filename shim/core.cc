@@ -287,7 +287,7 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
     if (width == 0) entry.flags |= kEntryPlain;
     if (limit > 0 && (width == 0 || width > limit) && !decision.random)
         width = static_cast<std::uint16_t>(limit);
-    const std::uint16_t ceiling = ceiling_beside(entry.source, decision.ceiling);
+    const std::uint16_t ceiling = ceiling_beside(entry.source, decision.ceiling, entry.begin);
     if (ceiling != 0 && (width == 0 || width > ceiling)) [[unlikely]] {
         width = ceiling;
         entry.flags &= static_cast<std::uint16_t>(~kEntryAssigned);

@@ -48,10 +48,12 @@ void SideBySide::look(std::uint64_t now, double tick) {
             sum += inside(*thread, now, tick);
     }
     since_ = now;
-    share_.note(static_cast<double>(sum) / static_cast<double>(stretch));
+    share_.note(static_cast<double>(sum) / static_cast<double>(stretch), static_cast<double>(stretch) * tick);
     const int budget = globals.budget.load(std::memory_order_relaxed);
     const bool wanted = process_limits_widths() && process_options().boolean(OptionId::ledger);
     const int width = wanted ? share_.width(budget) : budget;
+    globals.beside_until.store(now + static_cast<std::uint64_t>(policy::ThreadShare::kValidSeconds / tick),
+                               std::memory_order_relaxed);
     globals.width_beside.store(static_cast<std::uint16_t>(width < budget ? width : 0),
                                std::memory_order_relaxed);
     if (width < budget && !told_) {

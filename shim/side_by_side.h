@@ -8,10 +8,11 @@
 namespace corun {
 
 /// Widest that an op of `source` may be: `ceiling`, and less beside those of other threads; 0: no limit.
-inline std::uint16_t ceiling_beside(Source source, std::uint16_t ceiling) noexcept {
+inline std::uint16_t ceiling_beside(Source source, std::uint16_t ceiling, std::uint64_t now) noexcept {
     const std::uint16_t width = globals.width_beside.load(std::memory_order_relaxed);
     if (width == 0 || globals.sources[static_cast<std::size_t>(source)].beside != Beside::bounded) [[likely]]
         return ceiling;
+    if (now >= globals.beside_until.load(std::memory_order_relaxed)) return ceiling;
     return ceiling == 0 || width < ceiling ? width : ceiling;
 }
 

@@ -47,6 +47,13 @@ TEST(ThreadShare, FollowsWithinASecond) {
     EXPECT_EQ(share.width(2), 2);
 }
 
+TEST(ThreadShare, ALongPauseCountsAsAll) {
+    ThreadShare share;
+    note(share, 8.0, 50);
+    share.note(0.0, 2.0);
+    EXPECT_EQ(share.width(2), 2);
+}
+
 TEST(ThreadShare, WhoIsSeldomInsideTakesNothing) {
     ThreadShare share;
     for (int i = 0; i < 100; ++i) {
