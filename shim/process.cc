@@ -14,6 +14,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "shim/adaptive_engine.h"
 #include "shim/adaptive_objects.h"
 #include "shim/budget_watch.h"
 #include "shim/build_id.h"
@@ -80,10 +81,12 @@ constinit bool forks_followed = false;
 
 void before_fork() {
     if (forks_followed) driver_begin_fork();
+    engine_before_fork();
     loaded_list_before_fork();
 }
 void in_parent() {
     loaded_list_after_fork(false);
+    engine_fork_in_parent();
     if (forks_followed) driver_end_fork();
 }
 
@@ -158,7 +161,7 @@ void at_end() {
 
 [[gnu::constructor]] void on_load() {
     process_start();
-    openmp_environment_back();  // runtimes that the program was linked with have read it
+    openmp_loaded();
 }
 [[gnu::destructor]] void on_unload() {
     at_end();
