@@ -153,7 +153,8 @@ std::uint16_t random_width(ThreadState& thread) {
 std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision,
                      Entry& entry) {
     if (decision.random) return random_width(thread);
-    if ((flags & kUnjudged) != 0) return 0;  // one thread opens no region: judged by what the program does
+    if ((flags & kUnjudged) != 0 && !decision.uniform)
+        return 0;  // one thread opens no region to be judged by
     const std::uint16_t budget = globals.budget.load(std::memory_order_relaxed);
     if (decision.exploring && (flags & kAssigned) != 0) {
         const std::uint16_t width = record.assigned.load(std::memory_order_relaxed);
@@ -375,6 +376,17 @@ int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t sh
     return 0;
 }
 
+// With one width for all, that of its own work too, whatever it was found to be.
+static Begun begin_container(ThreadState& thread, const void* frame, OpRecord& record, Source source) {
+    const Decision decision = globals.decision.load(std::memory_order_relaxed);
+    if (!decision.uniform) return Begun::container;
+    Entry& entry = push(thread, frame, record, source, 0);
+    entry.flags = kEntryContainer;
+    entry.width = record.width[decision.arm][0].load(std::memory_order_relaxed);
+    if (entry.width != 0) pull_lever(thread, entry);
+    return Begun::open;
+}
+
 Begun op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,
                   const void* call) {
     ThreadState* const thread = thread_of(frame);
@@ -390,7 +402,7 @@ Begun op_begin_at(const void* frame, Source source, const void* identity, std::u
     if (slot == nullptr) return Begun::open;
     OpRecord& record = *slot->record.load(std::memory_order_relaxed);
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
-    if ((flags & kContainer) != 0) return Begun::container;
+    if ((flags & kContainer) != 0) return begin_container(*thread, frame, record, source);
     // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
     // to look at the clock all the same.
     const bool cheap = (flags & (kCheap | kAnchor)) == kCheap;
@@ -451,24 +463,6 @@ void scopes_left(const void* frame) noexcept {
     const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
     if (depth > 0 && thread->stack[depth - 1].frame <= frame) [[unlikely]]
         drop_dead(*thread, frame);
-}
-
-int width_now(const void* frame) noexcept {
-    const ThreadState* thread = this_thread;
-    if (thread == nullptr) return 0;
-    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
-    if (depth == 0) return 0;
-    const Entry& entry = thread->stack[depth - 1];
-    if (entry.frame <= frame) return 0;  // was left
-    if (entry.width == 0 || (entry.flags & kEntryContainer) != 0) return 0;
-    return (entry.record->flags.load(std::memory_order_relaxed) & kAsked) != 0 ? entry.width : 0;
-}
-
-// TensorFlow keeps the 1,024 primitives of a thread that were used last: with twice as many in use, each
-// would be built anew in each step. An op key has one or two.
-int width_kept(const void* frame) noexcept {
-    constexpr std::uint32_t kMostKept = 256;
-    return globals.asked_count.load(std::memory_order_relaxed) > kMostKept ? 0 : width_now(frame);
 }
 
 void op_async(Source source) noexcept {

@@ -284,6 +284,7 @@ void Driver::set_decision(std::uint64_t now) {
     decision.arm = static_cast<std::uint8_t>(directive_.arm);
     decision.dynamic = arm.dynamic();
     decision.random = arm.kind == policy::ArmKind::random;
+    decision.uniform = arm.kind == policy::ArmKind::uniform;
     decision.exploring = directive_.explore;
     decision.record_all = directive_.record_all;
     decision.ceiling = static_cast<std::uint16_t>(epochs_.ceiling());

@@ -27,6 +27,24 @@ bool op_open(const void* frame) noexcept {
     return entry.frame > frame && (entry.flags & kEntryContainer) == 0;
 }
 
+int width_now(const void* frame) noexcept {
+    const ThreadState* thread = this_thread;
+    if (thread == nullptr) return 0;
+    const std::uint32_t depth = thread->depth.load(std::memory_order_relaxed);
+    if (depth == 0) return 0;
+    const Entry& entry = thread->stack[depth - 1];
+    if (entry.frame <= frame) return 0;  // was left
+    if (entry.width == 0 || (entry.flags & kEntryContainer) != 0) return 0;
+    return (entry.record->flags.load(std::memory_order_relaxed) & kAsked) != 0 ? entry.width : 0;
+}
+
+// TensorFlow keeps the 1,024 primitives of a thread that were used last: with twice as many in use, each
+// would be built anew in each step. An op key has one or two.
+int width_kept(const void* frame) noexcept {
+    constexpr std::uint32_t kMostKept = 256;
+    return globals.asked_count.load(std::memory_order_relaxed) > kMostKept ? 0 : width_now(frame);
+}
+
 bool op_region() noexcept {
     const ThreadState* const thread = this_thread;
     if (thread == nullptr) return false;

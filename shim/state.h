@@ -144,12 +144,13 @@ struct ThreadState {
 // ---------------------------------------------------------------------------------------------
 /// What decides now, packed so that an op reads it with one load.
 struct alignas(8) Decision {
-    std::uint8_t arm = 0;     ///< column of OpRecord::width
-    bool dynamic = false;     ///< depends on the idle CPUs
-    bool exploring = false;   ///< assignments are in force
-    bool record_all = false;  ///< every op is timed and passed to the model
-    bool random = false;
-    bool sparse = false;        ///< nobody needs the ledger or every duration now: brief ops are not timed
+    std::uint8_t arm = 0;         ///< column of OpRecord::width
+    bool dynamic : 1 = false;     ///< depends on the idle CPUs
+    bool exploring : 1 = false;   ///< assignments are in force
+    bool record_all : 1 = false;  ///< every op is timed and passed to the model
+    bool random : 1 = false;      ///< a test's widths
+    bool uniform : 1 = false;   ///< one width for all, what holds other ops and what is not known among them
+    bool sparse : 1 = false;    ///< nobody needs the ledger or every duration: brief ops are not timed
     std::uint16_t ceiling = 0;  ///< of every width, the program's own among them; 0: none
 };
 
