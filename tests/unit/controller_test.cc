@@ -113,6 +113,19 @@ TEST_F(ControllerTest, CheapOpsAreNotExplored) {
     EXPECT_EQ(controller_->explorer().curve(cheap), nullptr);
 }
 
+TEST_F(ControllerTest, ShortAtOneThreadIsNotCheap) {
+    ControllerSettings settings = two_cpus();
+    settings.policy = "uniform-1";
+    start(settings);
+    const OpId op = controller_->add_op(op_named("Short"));
+    for (int i = 0; i < 20; ++i) sample(op, 1e-6, false);
+    EXPECT_GT(controller_->op(op).reference, 0.0);
+    EXPECT_FALSE(controller_->cheap(op));
+    const OpId cheap = controller_->add_op(op_named("Cheap"));
+    make_known(cheap, 1e-6);
+    EXPECT_TRUE(controller_->cheap(cheap));
+}
+
 TEST_F(ControllerTest, EverythingIsRecordedUntilThePhaseHasAName) {
     start();
     EXPECT_TRUE(controller_->directive().record_all);
