@@ -11,6 +11,7 @@
 #include "shim/adaptive_objects.h"
 #include "shim/adaptive_state.h"
 #include "shim/call_path.h"
+#include "shim/cpu_wait.h"
 #include "shim/message.h"
 #include "shim/undisturbed.h"
 
@@ -21,6 +22,7 @@ constinit std::atomic<bool> engine_news{false};
 namespace {
 
 using policy::RegionClass;
+using policy::RegionCrowd;
 using policy::RegionTuner;
 
 constexpr double kTick = 0.005;           // seconds between looks of the tuner
@@ -93,11 +95,21 @@ void set_chunk(const Engine& all, KnownRegion& known) {
     known.region->chunk.store(chunk_of_word(word) > 1 ? word : 0, std::memory_order_relaxed);
 }
 
+// Where others have the CPUs too, what was measured alone does not hold, and nothing is measured.
+int width_wanted(const Engine& all, const KnownRegion& known, int own) {
+    const KnownRuntime& of = all.runtimes.at(known.runtime);
+    const auto work = known.work.median();
+    if (!all.crowd.crowded() || !policy::may_resize(known.kind) || !work || own < 2)
+        return of.tuner->width(known.tuned);
+    const std::vector<int> widths = policy::allowed_widths(of.kind, known.kind, own);
+    return policy::crowd_width(widths, of.tuner->curve(known.tuned), *work, all.crowd.cpus());
+}
+
 void set_control(const Engine& all, KnownRegion& known) {
     set_chunk(all, known);
     const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
     const int own = known.region->own.load(std::memory_order_relaxed);
-    const int width = tuner.width(known.tuned);
+    const int width = width_wanted(all, known, own);
     std::uint32_t wanted = kWatched;
     if (!may_come(all, known)) {
         wanted = kLeft;
@@ -171,7 +183,7 @@ void take_news(Engine& all) {
 // A loop that takes some of the run time is worth a search.
 void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     const int own = known.region->own.load(std::memory_order_relaxed);
-    if (sample.loops == 0 || sample.width != own || !sample.solo) return;
+    if (sample.loops == 0 || sample.width != own || !sample.solo || all.crowd.crowded()) return;
     if (known.paths.asks() || !known.parts.empty()) return;
     if (!known.chunk) {
         if (known.path.depth == 0 && !known.paths.judged()) return;
@@ -223,9 +235,10 @@ void take_samples(Engine& all, const policy::CallPath* path = nullptr) {
         if (found == all.numbers.end()) continue;
         KnownRegion& known = all.regions[found->second];
         known.seconds = in_seconds(sample.end - sample.begin);
+        if (sample.work > 0) known.work.add(in_seconds(sample.work));
         all.runtimes.at(known.runtime)
-            .tuner->timed(known.tuned,
-                          {sample.width, sample.before, known.seconds, in_seconds(sample.end), sample.solo});
+            .tuner->timed(known.tuned, {sample.width, sample.before, known.seconds, in_seconds(sample.end),
+                                        sample.solo && !all.crowd.crowded()});
         take_path(all, known, sample, i + 1 == all.sample_count ? path : nullptr);
         take_chunk(all, known, sample);
     }
@@ -259,8 +272,29 @@ void tick(Engine& all, KnownRuntime& runtime, const KnownRegion& at, std::uint64
     runtime.calls.resize(runtime.regions.size());
     for (std::size_t i = 0; i < runtime.regions.size(); ++i)
         runtime.calls[i] = all.regions[runtime.regions[i]].region->calls.load(std::memory_order_relaxed);
-    if (!all.settings.random) runtime.tuner->tick(in_seconds(now), runtime.calls, at.tuned);
+    if (!all.settings.random && !all.crowd.crowded())
+        runtime.tuner->tick(in_seconds(now), runtime.calls, at.tuned);
     for (const std::size_t number : runtime.regions) set_control(all, all.regions[number]);
+}
+
+void take_crowd(Engine& all, std::uint64_t now) {
+    if (all.settings.random || now - all.crowd_looked < all.crowd_every) return;
+    all.crowd_looked = now;
+    const CpuWait wait = cpu_wait_now();
+    constexpr std::uint64_t kOfTheTime = 200;  // of many threads it takes some time itself
+    const double interval = RegionCrowd::kInterval * adaptive_rate.load(std::memory_order_relaxed);
+    all.crowd_every = std::max(static_cast<std::uint64_t>(interval), kOfTheTime * (ticks() - now));
+    const bool was = all.crowd.crowded();
+    all.crowd.seen(in_seconds(now), wait.ran, wait.waited);
+    if (!all.crowd.crowded() && !was)
+        for (auto& [index, known] : all.runtimes) known.tuner->undisturbed(in_seconds(now));
+    if (!all.crowd.crowded() || was) return;
+    all.sample_count = 0;
+    for (auto& [index, known] : all.runtimes) known.tuner->disturbed();
+    for (KnownRegion& known : all.regions) {
+        if (seeks_chunk(known)) known.chunk.reset();
+        judge(all, known);
+    }
 }
 
 void look(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) {
@@ -269,6 +303,7 @@ void look(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint
     if (known == nullptr) return;
     judge(all, *known);
     KnownRuntime& of = all.runtimes.at(known->runtime);
+    take_crowd(all, now);
     if (in_seconds(now - of.ticked) >= kTick) tick(all, of, *known, now);
     if (engine_news.load(std::memory_order_acquire)) take_news(all);
     if (all.settings.random) return;
@@ -408,6 +443,15 @@ void engine_after_fork() noexcept {
     busy.clear(std::memory_order_relaxed);
     fork_holds = false;
     adaptive_thread = {};
+}
+
+void engine_report_crowd(nlohmann::json& report) noexcept {
+    const Attempt attempt(1000);
+    if (!attempt.held()) return;
+    guarded([&] {
+        const RegionCrowd& crowd = engine.load()->crowd;
+        if (crowd.times() > 0) report["crowded"] = {{"times", crowd.times()}, {"seconds", crowd.seconds()}};
+    });
 }
 
 void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept {

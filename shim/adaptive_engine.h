@@ -64,6 +64,9 @@ void engine_before_fork() noexcept;
 void engine_fork_in_parent() noexcept;
 void engine_after_fork() noexcept;  ///< in the child
 
+/// Adds "crowded" where others had the CPUs too: how often and for how long.
+void engine_report_crowd(nlohmann::json& report) noexcept;
+
 /// Adds what is known of a region beyond its record: class, why, widths, width, switches.
 void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept;
 

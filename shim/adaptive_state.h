@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy/region_chunk.h"
+#include "policy/region_crowd.h"
 #include "policy/region_paths.h"
 #include "policy/region_tuner.h"
 #include "shim/adaptive_engine.h"
@@ -48,6 +49,7 @@ struct KnownRegion {
     double seconds = 0.0;        // of the last call timed
     bool loopless = false;
     std::optional<policy::RegionChunk> chunk;  // of its loop; nothing as long as that is not worth while
+    model::RobustSamples work;                 // seconds that all threads of a call have worked
     policy::RegionPaths paths;
     policy::CallPath path;           // of a part
     std::vector<std::size_t> parts;  // numbers
@@ -71,6 +73,9 @@ struct Engine {
     std::size_t sample_count = 0;
     std::array<Followed, kFollowed> followed{};
     std::atomic<std::uint64_t> next{0};  // ticks at which a look is due
+    policy::RegionCrowd crowd;
+    std::uint64_t crowd_looked = 0;  // ticks
+    std::uint64_t crowd_every = 0;
     bool ffi_seen = false;
     bool runtime_free = false;  // see engine_runtime_free()
 };

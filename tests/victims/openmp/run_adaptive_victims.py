@@ -9,8 +9,11 @@ what is fast on the machine.
 """
 
 import ctypes.util
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -392,9 +395,30 @@ class Paths(AdaptiveCase):
                 self.assertEqual((region["kind"], region["resized"]), ("asks-its-team", 0))
 
 
+class Crowded(AdaptiveCase):
+    """Others want the CPUs: regions that may be narrow are, but nothing is learned from calls that waited."""
+
+    @needs_cpus
+    def test_busy_neighbours(self) -> None:
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+        try:
+            for compiler in compilers():
+                settings = {**ADAPTIVE, "CORUN_POLICY": "race"}
+                outcome = run([program("paths", compiler), "steady"], settings, report=True)
+                self.assertEqual((outcome.out, outcome.code), ("wrong 0\n", 0))
+                self.assertGreaterEqual(outcome.report["crowded"]["times"], 1)
+                region = outcome.report["regions"][0]
+                self.assertGreater(region["resized"], 300, region)
+                self.assertNotIn("runs at", region["why"])
+        finally:
+            for one in busy:
+                one.kill()
+                one.wait()
+
+
 GROUPS = {
     "resized": Resized, "asks": Asks, "threadprivate": Threadprivate, "named": Named, "nested": Nested,
-    "planned": Planned, "ceiling": Ceiling, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told, "paths": Paths,
+    "planned": Planned, "ceiling": Ceiling, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told, "paths": Paths, "crowded": Crowded,
 }
 
 
