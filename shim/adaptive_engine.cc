@@ -191,12 +191,13 @@ void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
         if (!chunk_may_come(all, known) || all.settings.random ||
             tuner.share(known.tuned) < RegionTuner::kLeastShare)
             return;
-        known.chunk.emplace(static_cast<int>(sample.chunk), all.settings.explore, in_seconds(sample.begin));
+        known.chunk.emplace(static_cast<int>(sample.chunk), all.settings.explore,
+                            busy_time(all, sample.begin));
     }
     const bool sought = seeks_chunk(known);
     known.chunk->timed({static_cast<int>(sample.chunk),
                         static_cast<double>(sample.iterations) / static_cast<double>(sample.loops),
-                        static_cast<double>(sample.loops), own, known.seconds, in_seconds(sample.end)});
+                        static_cast<double>(sample.loops), own, known.seconds, busy_time(all, sample.end)});
     if (seeks_chunk(known) != sought) judge(all, known);
 }
 
@@ -207,7 +208,7 @@ void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, co
     const int own = known.region->own.load(std::memory_order_relaxed);
     if (own < 2 || known.path.depth > 0) return;
     if (!policy::may_resize(known.kind) && !chunk_may_come(all, known)) return;
-    const double now = in_seconds(sample.end);
+    const double now = busy_time(all, sample.end);
     const double work = in_seconds(sample.work);
     const bool asked = known.paths.asks();
     if (asked) {
@@ -215,7 +216,8 @@ void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, co
     } else {
         const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
         known.paths.timed(work, now,
-                          all.settings.random || tuner.share(known.tuned) >= RegionTuner::kLeastShare);
+                          all.settings.random || all.crowd.crowded() ||
+                              tuner.share(known.tuned) >= RegionTuner::kLeastShare);
         if (known.paths.asks() && !call_path_known())
             known.paths.unreadable("its calls differ in length; who calls is not known without libunwind");
     }
@@ -234,11 +236,14 @@ void take_samples(Engine& all, const policy::CallPath* path = nullptr) {
         const auto found = all.numbers.find(sample.region);
         if (found == all.numbers.end()) continue;
         KnownRegion& known = all.regions[found->second];
-        known.seconds = in_seconds(sample.end - sample.begin);
         if (sample.work > 0) known.work.add(in_seconds(sample.work));
+        if (known.work.count() >= 3) all.longest = std::max(all.longest, *known.work.median());
+        const double seconds = in_seconds(sample.end - sample.begin);
+        if (seconds > policy::BusyClock::most(all.longest)) continue;  // it was stopped meanwhile
+        known.seconds = seconds;
         all.runtimes.at(known.runtime)
-            .tuner->timed(known.tuned, {sample.width, sample.before, known.seconds, in_seconds(sample.end),
-                                        sample.solo && !all.crowd.crowded()});
+            .tuner->timed(known.tuned, {sample.width, sample.before, known.seconds,
+                                        busy_time(all, sample.end), sample.solo && !all.crowd.crowded()});
         take_path(all, known, sample, i + 1 == all.sample_count ? path : nullptr);
         take_chunk(all, known, sample);
     }
@@ -273,7 +278,7 @@ void tick(Engine& all, KnownRuntime& runtime, const KnownRegion& at, std::uint64
     for (std::size_t i = 0; i < runtime.regions.size(); ++i)
         runtime.calls[i] = all.regions[runtime.regions[i]].region->calls.load(std::memory_order_relaxed);
     if (!all.settings.random && !all.crowd.crowded())
-        runtime.tuner->tick(in_seconds(now), runtime.calls, at.tuned);
+        runtime.tuner->tick(busy_time(all, now), runtime.calls, at.tuned);
     for (const std::size_t number : runtime.regions) set_control(all, all.regions[number]);
 }
 
@@ -285,9 +290,9 @@ void take_crowd(Engine& all, std::uint64_t now) {
     const double interval = RegionCrowd::kInterval * adaptive_rate.load(std::memory_order_relaxed);
     all.crowd_every = std::max(static_cast<std::uint64_t>(interval), kOfTheTime * (ticks() - now));
     const bool was = all.crowd.crowded();
-    all.crowd.seen(in_seconds(now), wait.ran, wait.waited);
+    all.crowd.seen(busy_time(all, now), wait.ran, wait.waited);
     if (!all.crowd.crowded() && !was)
-        for (auto& [index, known] : all.runtimes) known.tuner->undisturbed(in_seconds(now));
+        for (auto& [index, known] : all.runtimes) known.tuner->undisturbed(busy_time(all, now));
     if (!all.crowd.crowded() || was) return;
     all.sample_count = 0;
     for (auto& [index, known] : all.runtimes) known.tuner->disturbed();
@@ -298,6 +303,7 @@ void take_crowd(Engine& all, std::uint64_t now) {
 }
 
 void look(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) {
+    all.clock.look(in_seconds(now), policy::BusyClock::most(all.longest));
     if (engine_news.load(std::memory_order_acquire)) take_news(all);
     KnownRegion* const known = region_known(all, region, runtime, now);
     if (known == nullptr) return;

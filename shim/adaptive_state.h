@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/busy_clock.h"
 #include "policy/region_chunk.h"
 #include "policy/region_crowd.h"
 #include "policy/region_paths.h"
@@ -73,6 +74,8 @@ struct Engine {
     std::size_t sample_count = 0;
     std::array<Followed, kFollowed> followed{};
     std::atomic<std::uint64_t> next{0};  // ticks at which a look is due
+    policy::BusyClock clock;
+    double longest = 0.0;  // seconds that all threads of a call work, of the region with most
     policy::RegionCrowd crowd;
     std::uint64_t crowd_looked = 0;  // ticks
     std::uint64_t crowd_every = 0;
@@ -82,6 +85,11 @@ struct Engine {
 
 inline double in_seconds(std::uint64_t ticks) {
     return static_cast<double>(ticks) / adaptive_rate.load(std::memory_order_relaxed);
+}
+
+/// The time that policies go by.
+inline double busy_time(const Engine& all, std::uint64_t ticks) {
+    return all.clock.at(in_seconds(ticks));
 }
 
 // Making known: adaptive_known.cc.

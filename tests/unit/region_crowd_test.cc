@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "policy/busy_clock.h"
 #include "policy/region_tuner.h"
 
 namespace corun::policy {
@@ -69,6 +70,23 @@ TEST(RegionCrowd, CountsThatGoBackSayNothing) {
     EXPECT_FALSE(crowd.crowded());
     crowd.seen(1.2, 1.1, 0.6);
     EXPECT_TRUE(crowd.crowded());
+}
+
+// Looks 5 ms apart for a third of a second, then none for two seconds.
+TEST(BusyClock, AProcessThatIsStoppedMostOfTheTimeHasLittle) {
+    BusyClock clock;
+    double now = 100.0;
+    clock.look(now, BusyClock::most(0.0));
+    const double begin = clock.at(now);
+    for (int slot = 0; slot < 10; ++slot) {
+        for (int i = 0; i < 70; ++i) clock.look(now += 0.005, BusyClock::most(0.0));
+        clock.look(now += 2.0, BusyClock::most(0.0));
+    }
+    EXPECT_NEAR(clock.at(now) - begin, 10 * (0.35 + BusyClock::kGap), 1e-6);
+    // A program whose regions take long is at it all the time.
+    const double before = clock.at(now);
+    for (int i = 0; i < 10; ++i) clock.look(now += 1.5, BusyClock::most(0.5));
+    EXPECT_NEAR(clock.at(now) - before, 15.0, 1e-6);
 }
 
 TEST(RegionCrowd, WhatRegionsRunAt) {
