@@ -261,6 +261,13 @@ bool process_follows_budget() noexcept {
     return !process_frozen() && !options.is(OptionId::mode, "observe");
 }
 
+bool process_limits_widths() noexcept {
+    const std::string_view policy = options[OptionId::policy];
+    return options.is(OptionId::mode, "tune") && !process_frozen() &&
+           (policy == "race" || policy == "s1" || policy == "s2" || policy == "idle" ||
+            policy.substr(0, 6) == "price-");
+}
+
 std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile) {
     policy::ControllerSettings settings;
     settings.budget = budget;
