@@ -145,7 +145,9 @@ AdaptiveRegion& lead(AdaptiveCall& call, AdaptiveRegion& whole, const Runtime& r
     if (is_looked_at(control, calls) || engine_news.load(std::memory_order_relaxed) || is_late(control))
         [[unlikely]]
         look(call, region, runtime, calls);
-    call.path_read = (control & kAsksPath) != 0 && engine_ask_path(caller, &call);
+    call.asked = (control & kAsksPath) != 0;
+    if (call.asked) [[unlikely]]
+        call.path_read = engine_ask_path(caller, &call);
     call.width = width_of(region, runtime);
     thread.loops = 0;
     thread.iterations = 0;
@@ -227,7 +229,7 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
     call.begin = 0;
     call.before = 0;
-    call.path_read = false;
+    call.asked = call.path_read = false;
     call.member.chunk = 0;
     AdaptiveRegion* opened = &region;
     if (is_leader(0)) [[likely]] {
@@ -260,15 +262,16 @@ void adaptive_timed(const AdaptiveCall& call) noexcept {
     const bool solo = apart > static_cast<std::int64_t>(in_ticks(kAlone));
     const AdaptiveThread& thread = adaptive_thread;
     const std::uint64_t work = __atomic_load_n(&call.member.work, __ATOMIC_RELAXED);
-    const AdaptiveSample sample{&region, width,        call.before,       call.begin,        end,
-                                solo,    thread.loops, thread.iterations, thread.chunk_used, work};
+    const AdaptiveSample sample{&region,    width,         call.before,       call.begin,        end,
+                                solo,       thread.loops,  thread.iterations, thread.chunk_used, work,
+                                call.asked, call.path_read};
     region.work.store(region.work.load(std::memory_order_relaxed) + work, std::memory_order_relaxed);
     const std::uint64_t span = __atomic_load_n(&call.member.threads, __ATOMIC_RELAXED) *
                                __atomic_load_n(&call.member.longest, __ATOMIC_RELAXED);
     region.span.store(region.span.load(std::memory_order_relaxed) + span, std::memory_order_relaxed);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     if ((control & kEach) != 0)
-        engine_trial(sample, call.path_read);
+        engine_trial(sample);
     else if ((control & kWatched) != 0)
         engine_sample(sample);
 }

@@ -202,17 +202,17 @@ void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
 }
 
 // Whether those who call tell the costs apart. What a call costs is here what its threads have worked: that
-// is about the same at any width, and with a thread that comes late as others have its CPU. `path`: the way
-// that this call came, where it was asked for.
-void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, const policy::CallPath* path) {
+// is about the same at any width, and with a thread that comes late as others have its CPU.
+void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     const int own = known.region->own.load(std::memory_order_relaxed);
     if (own < 2 || known.path.depth > 0) return;
     if (!policy::may_resize(known.kind) && !chunk_may_come(all, known)) return;
     const double now = busy_time(all, sample.end);
     const double work = in_seconds(sample.work);
     const bool asked = known.paths.asks();
+    if (asked && !sample.asked) return;  // it was on its way before
     if (asked) {
-        known.paths.timed(work, now, path != nullptr ? *path : policy::CallPath{});
+        known.paths.timed(work, now, sample.path_read ? path_of_call.path : policy::CallPath{});
     } else {
         const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
         known.paths.timed(work, now,
@@ -230,7 +230,7 @@ void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, co
     if (known.paths.asks() != asked) judge(all, known);
 }
 
-void take_samples(Engine& all, const policy::CallPath* path = nullptr) {
+void take_samples(Engine& all) {
     for (std::size_t i = 0; i < all.sample_count; ++i) {
         const AdaptiveSample& sample = all.samples[i];
         const auto found = all.numbers.find(sample.region);
@@ -244,7 +244,7 @@ void take_samples(Engine& all, const policy::CallPath* path = nullptr) {
         all.runtimes.at(known.runtime)
             .tuner->timed(known.tuned, {sample.width, sample.before, known.seconds,
                                         busy_time(all, sample.end), sample.solo && !all.crowd.crowded()});
-        take_path(all, known, sample, i + 1 == all.sample_count ? path : nullptr);
+        take_path(all, known, sample);
         take_chunk(all, known, sample);
     }
     all.sample_count = 0;
@@ -367,7 +367,9 @@ void engine_sample(const AdaptiveSample& sample) noexcept {
     const Attempt attempt;
     if (!attempt.held()) return;
     Engine& all = *engine.load();
-    if (all.sample_count < kSamples) all.samples[all.sample_count++] = sample;
+    if (all.sample_count == kSamples) return;
+    AdaptiveSample& kept = all.samples[all.sample_count++] = sample;
+    kept.asked = false;  // the way is of the last call only
 }
 
 bool engine_read_path(CallPathRead& read, const void* caller, const void* reference) noexcept {
@@ -392,13 +394,13 @@ bool engine_ask_path(const void* caller, const void* reference) noexcept {
     return engine_read_path(path_of_call, caller, reference);
 }
 
-void engine_trial(const AdaptiveSample& sample, bool path_read) noexcept {
+void engine_trial(const AdaptiveSample& sample) noexcept {
     const Attempt attempt;
     if (!attempt.held()) return;
     guarded([&] {
         Engine& all = *engine.load();
         all.samples[all.sample_count < kSamples ? all.sample_count++ : kSamples - 1] = sample;
-        take_samples(all, path_read ? &path_of_call.path : nullptr);
+        take_samples(all);
         set_control(all, all.regions[all.numbers.at(sample.region)]);
     });
 }
