@@ -23,6 +23,7 @@
 #include "shim/cpu_view.h"
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
+#include "shim/gate.h"
 #include "shim/loaded_list.h"
 #include "shim/message.h"
 #include "shim/node.h"
@@ -92,6 +93,7 @@ constinit std::array<std::atomic<void (*)()>, static_cast<std::size_t>(Source::c
 void in_child() {
     budget_after_fork();
     loaded_list_after_fork(true);
+    gate_after_fork();
     resolver::after_fork();
     openmp_start_after_fork();
     for (const auto& call : after_fork_calls)
@@ -110,6 +112,19 @@ void in_child() {
     globals.active.store(false, std::memory_order_relaxed);
     off.store(true, std::memory_order_relaxed);
     report_wanted.store(false, std::memory_order_relaxed);
+}
+
+bool names_gate() {
+    return options[OptionId::policy].rfind("gate-", 0) == 0;
+}
+
+// In which arms ops may wait. One that is named has to be wanted as well.
+policy::GateMode gate_mode() {
+    if (options.is(OptionId::gate, "auto")) return policy::GateMode::beside;
+    if (options.is(OptionId::gate, "on")) return policy::GateMode::alone;
+    if (names_gate())
+        message(Level::warning, "CORUN_POLICY=gate-... needs CORUN_GATE=on; no op waits, the arms are raced");
+    return policy::GateMode::off;
 }
 
 model::Identity identity(int budget) {
@@ -263,7 +278,9 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     settings.budget = budget;
     settings.observe = options.is(OptionId::mode, "observe");
     settings.replay = process_frozen();
+    settings.gate = gate_mode();
     settings.policy = std::string(options[OptionId::policy]);
+    if (settings.gate == policy::GateMode::off && names_gate()) settings.policy = "race";
     settings.cheap_seconds = kCheapSeconds;
     settings.seed = process_seed();
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
