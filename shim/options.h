@@ -97,6 +97,8 @@ struct OptionRow {
     X(cgroup_root, path, "/sys/fs/cgroup", "", testing, "where the cgroup hierarchies are mounted")          \
     X(node_folder, path, "", "", testing,                                                                    \
       "where the file lies in which programs meet for CORUN_NODE; empty: /dev/shm, or XDG_RUNTIME_DIR")      \
+    X(emulated_cpus, integer, "0", "0..4096", testing,                                                       \
+      "CPUs of a machine that is not there, in the place of the affinity mask; 0: the mask counts")          \
     X(seed, integer, "0", "0..2147483647", testing, "seed of the random order of windows; 0: from the time")
 
 enum class OptionId : std::size_t {

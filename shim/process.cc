@@ -192,7 +192,7 @@ void process_start() noexcept {
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
     budget_start(options[OptionId::cgroup_root].data(), static_cast<int>(options.integer(OptionId::cpus)),
-                 process_frozen());
+                 process_frozen(), static_cast<int>(options.integer(OptionId::emulated_cpus)));
     const bool openmp_wanted =
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
