@@ -333,11 +333,18 @@ int pool_limit() {
     return process_lasting_budget().cpus;
 }
 
+// What waits at the gate holds a thread: as many again may run.
+int pool_room(int threads) {
+    const bool wanted = options.is(OptionId::gate, "on") && options.is(OptionId::mode, "tune");
+    return process_off() || !wanted || !options.boolean(OptionId::pool_cap) ? 0 : 2 * threads;
+}
+
 void pool_capped(const char* pool, int asked, int given) {
     const Undisturbed quiet;
     char effect[160];
     std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);
-    lever_in_force("pool cap", effect, "CORUN_POOL_CAP");
+    lever_in_force(given > asked ? "room at the gate" : "pool cap", effect,
+                   given > asked ? "CORUN_GATE" : "CORUN_POOL_CAP");
 }
 
 void lever_in_force(const char* lever, const char* effect, const char* option) noexcept {
