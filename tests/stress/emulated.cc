@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 // The program's own, so that it is what the shim under it calls.
 extern "C" [[gnu::visibility("default")]] int clock_gettime(clockid_t clock, timespec* time) noexcept {
@@ -29,40 +30,52 @@ double now_seconds() {
 
 thread_local double computed = 0.0;
 
-double Cpus::rate() const {
-    return threads_ > count_ ? static_cast<double>(count_) / threads_ : 1.0;
-}
-
 void Cpus::advance(double now) {
     const double passed = std::max(0.0, now - at_);
-    for (Job* const job : jobs_) job->left -= passed * rate();
-    use_.busy += passed * std::min(threads_, count_);
-    if (threads_ > count_) use_.crowd += passed;
+    for (Job* const job : jobs_) job->left -= passed * job->rate;
+    const auto busy = std::count_if(load_.begin(), load_.end(), [](int load) { return load > 0; });
+    use_.busy += passed * static_cast<double>(busy);
+    if (threads_ > busy) use_.crowd += passed;
     at_ = now;
 }
 
-void Cpus::change(int threads) {
-    const double before = rate();
-    threads_ += threads;
+void Cpus::place(Job& job, int width) {
+    const auto wanted = std::min(static_cast<std::size_t>(width), load_.size());
+    for (int load = 0; job.cpus.size() < wanted; ++load)
+        for (std::size_t cpu = 0; cpu < load_.size() && job.cpus.size() < wanted; ++cpu)
+            if (load_[cpu] == load) job.cpus.push_back(cpu);
+    for (const std::size_t cpu : job.cpus) ++load_[cpu];
+    threads_ += static_cast<int>(wanted);
     use_.most = std::max(use_.most, threads_);
-    if (rate() == before) return;
-    for (Job* const job : jobs_) job->changed.notify_one();
+}
+
+void Cpus::update_rates() {
+    for (Job* const job : jobs_) {
+        int most = 1;
+        for (const std::size_t cpu : job->cpus) most = std::max(most, load_[cpu]);
+        const double before = std::exchange(job->rate, 1.0 / most);
+        if (before != job->rate) job->changed.notify_one();
+    }
 }
 
 void Cpus::compute(int width, double seconds) {
-    Job job{seconds, {}};
+    Job job;
+    job.left = seconds;
     std::unique_lock<std::mutex> hold(mutex_);
     const double begin = now_seconds();
     advance(begin);
     const auto at = jobs_.insert(jobs_.end(), &job);
-    change(width);
+    place(job, width);
+    update_rates();
     while (job.left > 0.0) {
-        const std::chrono::duration<double> left(job.left / rate());
+        const std::chrono::duration<double> left(job.left / job.rate);
         job.changed.wait_until(hold, Clock::now() + std::chrono::duration_cast<Clock::duration>(left));
         advance(now_seconds());
     }
     jobs_.erase(at);
-    change(-width);
+    for (const std::size_t cpu : job.cpus) --load_[cpu];
+    threads_ -= static_cast<int>(job.cpus.size());
+    update_rates();
     computed += now_seconds() - begin;
 }
 

@@ -20,29 +20,32 @@ extern thread_local double computed;
 
 class Cpus {
   public:
-    explicit Cpus(int count) : count_(count) {}
+    explicit Cpus(int count) : load_(static_cast<std::size_t>(count), 0) {}
 
-    /// Returns when `width` threads have computed what takes them `seconds` alone. When there are more
-    /// threads than CPUs, all of them get their share.
+    /// Returns when `width` threads have computed what takes them `seconds` alone. They are placed on the
+    /// CPUs that have the fewest threads; a CPU's threads share it, and the slowest of a team is waited for.
     void compute(int width, double seconds);
 
     struct Use {
         double busy = 0.0;   ///< CPU seconds
-        double crowd = 0.0;  ///< seconds with more threads than CPUs
+        double crowd = 0.0;  ///< seconds in which a CPU had several threads
         int most = 0;        ///< threads at once
     };
     [[nodiscard]] Use use();  ///< since it was asked for last
 
   private:
     struct Job {
-        double left;  ///< seconds, alone
+        double left = 0.0;  ///< seconds, alone
+        double rate = 1.0;  ///< of one alone
+        std::vector<std::size_t> cpus;
         std::condition_variable changed;
     };
-    void advance(double now);  // with the mutex
-    void change(int threads);
-    [[nodiscard]] double rate() const;
+    // With the mutex.
+    void advance(double now);
+    void place(Job& job, int width);
+    void update_rates();
 
-    int count_;
+    std::vector<int> load_;  ///< threads by CPU
     std::mutex mutex_;
     std::list<Job*> jobs_;
     int threads_ = 0;

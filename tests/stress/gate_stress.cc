@@ -239,7 +239,8 @@ void govern(const std::atomic<bool>& stop) {
     std::mt19937 random(3);
     constexpr std::array<const char*, 5> kStrategies{"s1", "s3", "idle", "price-0.05", "uniform-8"};
     for (unsigned turn = 0; !stop; ++turn) {
-        if (turn % 100 == 0) gate_adopt(costs(random), kStrategies[random() % kStrategies.size()], kCpus, true);
+        if (turn % 100 == 0)
+            gate_adopt(costs(random), kStrategies[random() % kStrategies.size()], kCpus, true);
         Decision decision;
         decision.gated = random() % 50 != 0;
         globals.decision.store(decision);
