@@ -146,6 +146,7 @@ class RegionBook {
     /// good, and its object is distrusted: no other region of it becomes resizable, those that are cease.
     const Judgement& judge(Id region);
 
+    [[nodiscard]] const std::string& why(Id region) const { return regions_.at(region).judgement.why; }
     [[nodiscard]] std::vector<int> widths(Id region, int own);  ///< allowed_widths() of its judgement
     [[nodiscard]] std::size_t regions() const { return regions_.size(); }
 

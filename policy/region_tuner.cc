@@ -57,13 +57,19 @@ RegionTuner::Id RegionTuner::add(int own) {
 void RegionTuner::allow(Id id, std::vector<int> widths, int own) {
     Region& region = regions_.at(id);
     if (widths == region.allowed && own == region.own) return;
+    region.own = own;
+    region.allowed = std::move(widths);
+    forget(id);
+}
+
+void RegionTuner::forget(Id id) {
+    Region& region = regions_.at(id);
     if (trial_ && trial_->id == id) trial_.reset();
     guard_.reset();
     replan_ = true;
     region.samples.clear();
-    region.own = region.planned = own;
+    region.planned = region.own;
     region.tried = false;
-    region.allowed = std::move(widths);
     region.story.clear();
 }
 

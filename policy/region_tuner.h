@@ -60,6 +60,9 @@ class RegionTuner {
     /// before begins it anew.
     void allow(Id id, std::vector<int> widths, int own);
 
+    /// What was measured so far holds for it no longer; it runs at its own width again.
+    void forget(Id id);
+
     void timed(Id id, const TimedCall& call);
     void followed(Id before, Id after, std::uint64_t count);  ///< `after` came next after `before`
     /// `calls` of each region so far, all in one thread; `at`: the region that begins just now. Some

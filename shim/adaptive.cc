@@ -2,12 +2,13 @@
 #include "shim/adaptive.h"
 
 #include "shim/adaptive_engine.h"
+#include "shim/adaptive_split.h"
 
 namespace corun {
 
 constinit std::atomic<bool> adaptive_on{false};
 constinit std::atomic<double> adaptive_rate{1e9};
-constinit std::array<AdaptiveRegion, kRegions + kRegionProbes> adaptive_regions{};
+constinit std::array<AdaptiveRegion, kRegions + kRegionProbes + kAdaptiveParts> adaptive_regions{};
 constinit thread_local AdaptiveThread adaptive_thread __attribute__((tls_model("initial-exec"))){};
 
 namespace {
@@ -124,12 +125,17 @@ std::int32_t width_of(const AdaptiveRegion& region, const Runtime& runtime) {
     return width < get_max_of(runtime)() && get_level_of(runtime)() == 0 ? width : 0;
 }
 
-void lead(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, std::uint32_t control) {
+AdaptiveRegion& lead(AdaptiveCall& call, AdaptiveRegion& whole, const Runtime& runtime, const void* caller,
+                     std::uint32_t control) {
     AdaptiveThread& thread = adaptive_thread;
+    const bool has_parts = (control & kSplit) != 0;
+    AdaptiveRegion& region = has_parts ? adaptive_part(whole, caller, &call) : whole;
+    if (has_parts) control = region.control.load(std::memory_order_relaxed);
     const std::uint64_t calls = region.calls.load(std::memory_order_relaxed) + 1;
     region.calls.store(calls, std::memory_order_relaxed);
     if (is_looked_at(control, calls) || engine_news.load(std::memory_order_relaxed)) [[unlikely]]
         look(call, region, runtime, calls);
+    call.path_read = (control & kAsksPath) != 0 && engine_ask_path(caller, &call);
     call.width = width_of(region, runtime);
     thread.loops = 0;
     thread.iterations = 0;
@@ -141,6 +147,7 @@ void lead(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, st
     call.before = thread.last_width;
     thread.last = &region;
     thread.last_width = call.width != 0 ? call.width : region.own.load(std::memory_order_relaxed);
+    return region;
 }
 
 // Whether what starts at `site` is the loop of this region that is tuned: the first whose chunk is 1, as it
@@ -170,6 +177,15 @@ std::uint64_t chunk_in(AdaptiveRegion& region, std::uint64_t word, std::uint64_t
     return chunk;
 }
 
+// A verdict may end by it.
+void note_here(AdaptiveRegion& region, std::uint32_t fact) {
+    const std::uint32_t revokes = region.revokes.load(std::memory_order_relaxed);
+    if ((fact & (revokes != 0 ? revokes : kRevokes)) == 0) return;
+    // The engine puts a word in place of the one that it has seen only: this one stays.
+    region.control.store(kLeft, std::memory_order_release);
+    engine_news.store(true, std::memory_order_release);
+}
+
 void note_named(AdaptiveRegion& region, long threads) {
     adaptive_note(region, threads == 1 ? policy::kNamedOne : policy::kNamedSize);
     adaptive_thread.last = nullptr;
@@ -178,12 +194,14 @@ void note_named(AdaptiveRegion& region, long threads) {
 
 }  // namespace
 
-void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body, long threads,
-                   std::uint32_t loop) noexcept {
-    RegionRecord& record = region_record(body, runtime);
+void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body, const void* caller,
+                   long threads, std::uint32_t loop) noexcept {
+    RegionRecord& record = region_record(body, caller, runtime);
     AdaptiveThread& thread = adaptive_thread;
     if (&record == &regions.back() || runtime.bit == 0) return;
     AdaptiveRegion& region = adaptive_region(record);
+    if (region.body.load(std::memory_order_relaxed) == nullptr) [[unlikely]]
+        adaptive_adopt(region, body);
     const bool inside = is_inside(thread, runtime, __builtin_frame_address(0));
     if (inside) {
         note_nested(region);
@@ -199,19 +217,21 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
     call.begin = 0;
     call.before = 0;
+    call.path_read = false;
     call.member.chunk = 0;
+    AdaptiveRegion* opened = &region;
     if (is_leader(0)) [[likely]] {
-        lead(call, region, runtime, control);
-        if ((region.control.load(std::memory_order_relaxed) & kLeft) != 0) return;
+        opened = &lead(call, region, runtime, caller, control);
+        if ((opened->control.load(std::memory_order_relaxed) & kLeft) != 0) return;
     } else if (const std::uint64_t now = ticks(); !is_leader(now)) {
         if (now - others_at.load(std::memory_order_relaxed) > in_ticks(kAlone / 8))
             others_at.store(now, std::memory_order_relaxed);
         if (get_level_of(runtime)() > 0) return note_nested(region);
     }
-    call.region = &region;
+    call.region = opened;
     Member& member = call.member;
     member.body = const_cast<void*>(body);
-    member.region = &region;
+    member.region = opened;
     member.width = call.width;
     member.runtime = &runtime;
     member.timed = call.begin != 0;
@@ -229,16 +249,16 @@ void adaptive_timed(const AdaptiveCall& call) noexcept {
     const auto apart = static_cast<std::int64_t>(call.begin - others_at.load(std::memory_order_relaxed));
     const bool solo = apart > static_cast<std::int64_t>(in_ticks(kAlone));
     const AdaptiveThread& thread = adaptive_thread;
-    const AdaptiveSample sample{&region, width,        call.before,       call.begin,       end,
-                                solo,    thread.loops, thread.iterations, thread.chunk_used};
     const std::uint64_t work = __atomic_load_n(&call.member.work, __ATOMIC_RELAXED);
+    const AdaptiveSample sample{&region, width,        call.before,       call.begin,        end,
+                                solo,    thread.loops, thread.iterations, thread.chunk_used, work};
     region.work.store(region.work.load(std::memory_order_relaxed) + work, std::memory_order_relaxed);
     const std::uint64_t span = __atomic_load_n(&call.member.threads, __ATOMIC_RELAXED) *
                                __atomic_load_n(&call.member.longest, __ATOMIC_RELAXED);
     region.span.store(region.span.load(std::memory_order_relaxed) + span, std::memory_order_relaxed);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     if ((control & kEach) != 0)
-        engine_trial(sample);
+        engine_trial(sample, call.path_read);
     else if ((control & kWatched) != 0)
         engine_sample(sample);
 }
@@ -265,14 +285,25 @@ std::uint64_t adaptive_combined_chunk(const AdaptiveCall& call, const Runtime& r
     return chunk_in(*call.region, call.member.chunk, iterations, own);
 }
 
+// Either sees the other: who notes a fact does so before it looks for those of the same function, who adopts
+// gives its function before it looks at their facts.
 void adaptive_note(AdaptiveRegion& region, std::uint32_t fact) noexcept {
-    const std::uint32_t before = region.facts.fetch_or(fact, std::memory_order_acq_rel);
-    if ((before & fact) == fact) return;
-    const std::uint32_t revokes = region.revokes.load(std::memory_order_relaxed);
-    if ((fact & (revokes != 0 ? revokes : kRevokes)) == 0) return;
-    // The engine puts a word in place of the one that it has seen only: this one stays.
-    region.control.store(kLeft, std::memory_order_release);
-    engine_news.store(true, std::memory_order_release);
+    if ((region.facts.fetch_or(fact, std::memory_order_seq_cst) & fact) == fact) return;
+    note_here(region, fact);
+    const void* const body = region.body.load(std::memory_order_relaxed);
+    for (AdaptiveRegion& other : adaptive_regions) {
+        if (other.body.load(std::memory_order_seq_cst) != body || &other == &region) continue;
+        if ((other.facts.fetch_or(fact, std::memory_order_acq_rel) & fact) != fact) note_here(other, fact);
+    }
+}
+
+void adaptive_adopt(AdaptiveRegion& region, const void* body) noexcept {
+    region.body.store(body, std::memory_order_seq_cst);
+    std::uint32_t facts = 0;
+    for (const AdaptiveRegion& other : adaptive_regions)
+        if (other.body.load(std::memory_order_relaxed) == body)
+            facts |= other.facts.load(std::memory_order_seq_cst);
+    region.facts.fetch_or(facts, std::memory_order_acq_rel);  // judged before it has a width
 }
 
 void adaptive_schedule_set() noexcept {

@@ -25,8 +25,10 @@ inline constexpr std::uint32_t kLeft = 1U << 1;      ///< for good: opened as it
 inline constexpr std::uint32_t kEach = 1U << 2;      ///< each call is timed
 inline constexpr std::uint32_t kRare = 1U << 3;      ///< one call of many is looked at, else each
 inline constexpr std::uint32_t kAnyWidth = 1U << 4;  ///< another one with each call (CORUN_POLICY=random)
+inline constexpr std::uint32_t kAsksPath = 1U << 5;  ///< the way to each call is read
+inline constexpr std::uint32_t kSplit = 1U << 6;     ///< it has parts: adaptive_split.h
 inline constexpr std::uint32_t kWidthShift = 16;     ///< above: its width, 0: the program's own
-inline constexpr std::uint64_t kRareEvery = 64;
+inline constexpr std::uint64_t kRareEvery = 61;      ///< a prime: regions that come in turn are all met
 
 /// A chunk and the number of iterations of the loops that it was found for, in one word; the chunk 0 is the
 /// program's own.
@@ -42,7 +44,9 @@ constexpr std::uint64_t usual_of_word(std::uint64_t word) {
 /// Beside a chunk: the region's schedule(runtime) is a dynamic one whose chunk nobody has chosen.
 inline constexpr std::uint64_t kFreeRuntime = std::uint64_t{1} << 63;
 
-/// What is known of a region beside its record, in the same order.
+struct AdaptiveSplit;
+
+/// What is known of a region beside its record, in the same order, and then of parts of regions.
 struct alignas(64) AdaptiveRegion {
     std::atomic<std::uint32_t> facts;    ///< policy::RegionFact, sticky
     std::atomic<std::uint32_t> revokes;  ///< those that end the matter; 0: kRevokes (it is not listed)
@@ -59,8 +63,12 @@ struct alignas(64) AdaptiveRegion {
     std::atomic<std::uint64_t> rechunked;  ///< calls of the leader with another chunk than the loop's own
     std::atomic<std::uint64_t> work;       ///< ticks of all threads in its code, of the calls timed
     std::atomic<std::uint64_t> span;       ///< ... if each had taken as long as the slowest
+    std::atomic<const void*> body;         ///< its outlined function; null: nobody has come to it yet
+    std::atomic<AdaptiveRegion*> whole;    ///< that it is a part of
+    std::atomic<AdaptiveSplit*> split;     ///< its parts; null: none
 };
-extern constinit std::array<AdaptiveRegion, kRegions + kRegionProbes> adaptive_regions;
+inline constexpr std::size_t kAdaptiveParts = 120;
+extern constinit std::array<AdaptiveRegion, kRegions + kRegionProbes + kAdaptiveParts> adaptive_regions;
 
 inline AdaptiveRegion& adaptive_region(const RegionRecord& record) noexcept {
     return adaptive_regions[static_cast<std::size_t>(&record - regions.data())];
@@ -79,6 +87,8 @@ struct AdaptiveThread {
     std::uint64_t chunk_used;  ///< by the last
     AdaptiveRegion* last;      ///< of the leader: the region before
     std::int32_t last_width;   ///< of that; 0: unknown
+    // Of the leader: the stack that it was given, once a way was read on it.
+    std::uintptr_t stack_low, stack_high;
 };
 extern constinit thread_local AdaptiveThread adaptive_thread __attribute__((tls_model("initial-exec")));
 
@@ -103,26 +113,30 @@ struct AdaptiveCall {
     std::uint64_t begin;     ///< ticks; 0: not timed
     std::int32_t width;      ///< 0: what the program says
     std::int32_t before;     ///< width of the region before; 0: unknown
+    bool path_read;          ///< its way was
     Member member;
 };
 
-/// Decides about a region that names `threads` (0: none) and whose loop is of the kind `loop`
-/// (policy::RegionFact; 0: not known from the call). Keeps errno.
-void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body, long threads,
-                   std::uint32_t loop) noexcept;
+/// Decides about a region that is opened from `caller`, names `threads` (0: none) and whose loop is of the
+/// kind `loop` (policy::RegionFact; 0: not known from the call). `call` lies in the hook's frame, at the same
+/// place in each call of a hook. Keeps errno.
+void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body, const void* caller,
+                   long threads, std::uint32_t loop) noexcept;
 void adaptive_timed(const AdaptiveCall& call) noexcept;
-/// A fact of a region that no thread has shown before.
+/// The first time that somebody comes to it: what was seen of its function elsewhere holds for it.
+void adaptive_adopt(AdaptiveRegion& region, const void* body) noexcept;
+/// A fact of a region that no thread has shown before. It holds for all regions of the same function.
 void adaptive_note(AdaptiveRegion& region, std::uint32_t fact) noexcept;
 /// A question or setting outside any region, from `caller`; policy::ObjectFact.
 void adaptive_outside(const Runtime& runtime, std::uint32_t fact, const void* caller) noexcept;
 
 inline void adaptive_begin(AdaptiveCall& call, OpenRegion& region, const Runtime& runtime, const void* body,
-                           long threads, std::uint32_t loop) noexcept {
+                           const void* caller, long threads, std::uint32_t loop) noexcept {
     call.region = nullptr;
     call.width = 0;
     if (!adaptive_on.load(std::memory_order_relaxed)) [[likely]]
         return;
-    adaptive_open(call, runtime, body, threads, loop);
+    adaptive_open(call, runtime, body, caller, threads, loop);
     if (region.timed != nullptr) region.begin = ticks();
 }
 

@@ -10,6 +10,7 @@
 
 #include "shim/adaptive_objects.h"
 #include "shim/adaptive_state.h"
+#include "shim/call_path.h"
 #include "shim/message.h"
 #include "shim/undisturbed.h"
 
@@ -32,8 +33,11 @@ struct Outside {
 };
 constinit std::array<Outside, kRuntimes> outside{};
 
+constinit CallPathRead path_of_call{};  // the leader's, of the call that is open
 constinit std::atomic<Engine*> engine{nullptr};
 constinit std::atomic_flag busy = ATOMIC_FLAG_INIT;
+constinit thread_local bool fork_holds __attribute__((tls_model("initial-exec"))) = false;
+constexpr int kForkWaits = 1000;  // of 100 us
 
 // Nobody waits for another thread here, but for the report.
 class Attempt {
@@ -70,9 +74,13 @@ bool may_come(const Engine& all, const KnownRegion& known) {
            chunk_may_come(all, known);
 }
 
-// Until its chunk is found a region keeps its own width: what others cost follows from the chunk.
+// Until its chunk is found a region keeps its own width: what others cost follows from the chunk. So it does
+// until it is known who calls.
 bool seeks_chunk(const KnownRegion& known) {
     return known.chunk && !known.chunk->settled();
+}
+bool seeks(const KnownRegion& known) {
+    return seeks_chunk(known) || known.paths.asks();
 }
 
 void set_chunk(const Engine& all, KnownRegion& known) {
@@ -94,8 +102,10 @@ void set_control(const Engine& all, KnownRegion& known) {
     if (!may_come(all, known)) {
         wanted = kLeft;
     } else {
-        const bool each = tuner.wants_each(known.tuned) || seeks_chunk(known);
+        const bool each = tuner.wants_each(known.tuned) || seeks(known);
         if (each) wanted |= kEach;
+        if (known.paths.asks()) wanted |= kAsksPath;
+        if (!known.parts.empty()) wanted |= kSplit;
         if (known.seconds < kRareBelow && !each) wanted |= kRare;
         if (all.settings.random && policy::may_resize(known.kind))
             wanted |= kAnyWidth;
@@ -127,9 +137,9 @@ void judge(Engine& all, KnownRegion& known) {
         known.kind = RegionClass::too_few_calls;
     const int own = std::max(region.own.load(std::memory_order_relaxed), 1);
     const KnownRuntime& of = all.runtimes.at(known.runtime);
-    of.tuner->allow(
-        known.tuned,
-        seeks_chunk(known) ? std::vector<int>{own} : policy::allowed_widths(of.kind, known.kind, own), own);
+    of.tuner->allow(known.tuned,
+                    seeks(known) ? std::vector<int>{own} : policy::allowed_widths(of.kind, known.kind, own),
+                    own);
     set_control(all, known);
 }
 
@@ -162,7 +172,9 @@ void take_news(Engine& all) {
 void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     const int own = known.region->own.load(std::memory_order_relaxed);
     if (sample.loops == 0 || sample.width != own || !sample.solo) return;
+    if (known.paths.asks() || !known.parts.empty()) return;
     if (!known.chunk) {
+        if (known.path.depth == 0 && !known.paths.judged()) return;
         const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
         if (!chunk_may_come(all, known) || all.settings.random ||
             tuner.share(known.tuned) < RegionTuner::kLeastShare)
@@ -176,7 +188,35 @@ void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     if (seeks_chunk(known) != sought) judge(all, known);
 }
 
-void take_samples(Engine& all) {
+// Whether those who call tell the costs apart. What a call costs is here what its threads have worked: that
+// is about the same at any width, and with a thread that comes late as others have its CPU. `path`: the way
+// that this call came, where it was asked for.
+void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, const policy::CallPath* path) {
+    const int own = known.region->own.load(std::memory_order_relaxed);
+    if (own < 2 || known.path.depth > 0) return;
+    if (!policy::may_resize(known.kind) && !chunk_may_come(all, known)) return;
+    const double now = in_seconds(sample.end);
+    const double work = in_seconds(sample.work);
+    const bool asked = known.paths.asks();
+    if (asked) {
+        known.paths.timed(work, now, path != nullptr ? *path : policy::CallPath{});
+    } else {
+        const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
+        known.paths.timed(work, now,
+                          all.settings.random || tuner.share(known.tuned) >= RegionTuner::kLeastShare);
+        if (known.paths.asks() && !call_path_known())
+            known.paths.unreadable("its calls differ in length; who calls is not known without libunwind");
+    }
+    if (known.paths.split() && known.parts.empty()) {
+        if (parts_known(all, known))
+            all.runtimes.at(known.runtime).tuner->forget(known.tuned), known.chunk.reset();
+        else
+            known.paths.unreadable("its callers are told apart, but there are too many such regions");
+    }
+    if (known.paths.asks() != asked) judge(all, known);
+}
+
+void take_samples(Engine& all, const policy::CallPath* path = nullptr) {
     for (std::size_t i = 0; i < all.sample_count; ++i) {
         const AdaptiveSample& sample = all.samples[i];
         const auto found = all.numbers.find(sample.region);
@@ -186,6 +226,7 @@ void take_samples(Engine& all) {
         all.runtimes.at(known.runtime)
             .tuner->timed(known.tuned,
                           {sample.width, sample.before, known.seconds, in_seconds(sample.end), sample.solo});
+        take_path(all, known, sample, i + 1 == all.sample_count ? path : nullptr);
         take_chunk(all, known, sample);
     }
     all.sample_count = 0;
@@ -288,13 +329,35 @@ void engine_sample(const AdaptiveSample& sample) noexcept {
     if (all.sample_count < kSamples) all.samples[all.sample_count++] = sample;
 }
 
-void engine_trial(const AdaptiveSample& sample) noexcept {
+bool engine_read_path(CallPathRead& read, const void* caller, const void* reference) noexcept {
+    const Attempt attempt;
+    bool found = false;
+    if (!attempt.held()) return false;
+    guarded([&] {
+        AdaptiveThread& thread = adaptive_thread;
+        if (thread.stack_high == 0) {
+            const StackRange stack = thread_stack();
+            thread.stack_low = stack.low;
+            thread.stack_high = stack.high;
+        }
+        const auto here = reinterpret_cast<std::uintptr_t>(reference);
+        found =
+            here >= thread.stack_low && here < thread.stack_high && call_path_read(read, caller, reference);
+    });
+    return found;
+}
+
+bool engine_ask_path(const void* caller, const void* reference) noexcept {
+    return engine_read_path(path_of_call, caller, reference);
+}
+
+void engine_trial(const AdaptiveSample& sample, bool path_read) noexcept {
     const Attempt attempt;
     if (!attempt.held()) return;
     guarded([&] {
         Engine& all = *engine.load();
         all.samples[all.sample_count < kSamples ? all.sample_count++ : kSamples - 1] = sample;
-        take_samples(all);
+        take_samples(all, path_read ? &path_of_call.path : nullptr);
         set_control(all, all.regions[all.numbers.at(sample.region)]);
     });
 }
@@ -323,9 +386,27 @@ void engine_outside(const Runtime& runtime, std::uint32_t fact, const void* call
     engine_news.store(true, std::memory_order_release);
 }
 
+// Whoever is at it may hold a lock of the loader's list or of libunwind, which the child would wait for: it
+// takes microseconds, and who is stopped in the middle is not waited for longer than that is worth.
+void engine_before_fork() noexcept {
+    if (engine.load(std::memory_order_acquire) == nullptr) return;
+    for (int i = 0; i < kForkWaits; ++i) {
+        fork_holds = !busy.test_and_set(std::memory_order_acquire);
+        if (fork_holds) return;
+        usleep(100);
+    }
+}
+
+void engine_fork_in_parent() noexcept {
+    if (fork_holds) busy.clear(std::memory_order_release);
+    fork_holds = false;
+}
+
 void engine_after_fork() noexcept {
     adaptive_on.store(false, std::memory_order_relaxed);
     engine.store(nullptr, std::memory_order_relaxed);  // another thread may have been in the middle of it
+    busy.clear(std::memory_order_relaxed);
+    fork_holds = false;
     adaptive_thread = {};
 }
 
@@ -339,26 +420,8 @@ void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept 
         KnownRegion& known = all.regions[found->second];
         take_outside(all);
         judge(all, known);
-        const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
-        region["kind"] = policy::class_name(known.kind);
-        std::string why = all.book.judge(known.id).why;
-        if (!tuner.story(known.tuned).empty()) why += "; " + tuner.story(known.tuned);
-        region["why"] = why;
-        region["width"] = tuner.width(known.tuned);
-        region["resized"] = known.region->resized.load(std::memory_order_relaxed);
-        region["switch_seconds"] = tuner.charged(known.tuned);
-        region["rechunked"] = known.region->rechunked.load(std::memory_order_relaxed);
-        region["chunk"] = nullptr;
-        if (known.chunk)
-            region["chunk"] = {{"iterations", known.chunk->chunk()}, {"why", known.chunk->story()}};
-        const double span = static_cast<double>(known.region->span.load(std::memory_order_relaxed));
-        region["wait_share"] = nullptr;
-        if (span > 0.0)
-            region["wait_share"] =
-                1.0 - static_cast<double>(known.region->work.load(std::memory_order_relaxed)) / span;
-        region["widths"] = nlohmann::json::array();
-        for (const model::Point& point : tuner.curve(known.tuned))
-            region["widths"].push_back({{"width", point.width}, {"solo_us", point.seconds * 1e6}});
+        for (const std::size_t part : known.parts) judge(all, all.regions[part]);
+        describe_region(all, known, region);
     });
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "shim/adaptive.h"
+#include "shim/call_path.h"
 
 namespace corun {
 
@@ -22,6 +23,7 @@ struct AdaptiveSample {
     std::uint32_t loops;       ///< runs of its loop, see AdaptiveRegion::loop
     std::uint64_t iterations;  ///< of them all
     std::uint64_t chunk;       ///< that the last had
+    std::uint64_t work;        ///< ticks of all its threads in its code
 };
 
 struct AdaptiveSettings {
@@ -41,7 +43,13 @@ bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept;
 bool engine_runtime_free() noexcept;
 
 void engine_sample(const AdaptiveSample& sample) noexcept;  ///< the leader's; kept until the next look
-void engine_trial(const AdaptiveSample& sample) noexcept;   ///< of a region whose calls are all timed
+/// Of a region whose calls are all timed. `path_read`: engine_ask_path() has read the way of this call.
+void engine_trial(const AdaptiveSample& sample, bool path_read) noexcept;
+
+/// See call_path_read(). False too where another thread is at it, or on a stack that is not the thread's.
+bool engine_read_path(CallPathRead& read, const void* caller, const void* reference) noexcept;
+/// The same, kept until the call's engine_trial(). The leader's.
+bool engine_ask_path(const void* caller, const void* reference) noexcept;
 
 /// One call of `weight`: `after` came next after `before` on the leader's thread.
 void engine_followed(const AdaptiveRegion& before, const AdaptiveRegion& after,
@@ -52,7 +60,9 @@ extern constinit std::atomic<bool> engine_news;
 /// An object asked or set something outside regions. Keeps errno; waits for nobody: at the next look at last.
 void engine_outside(const Runtime& runtime, std::uint32_t fact, const void* caller) noexcept;
 
-void engine_after_fork() noexcept;
+void engine_before_fork() noexcept;
+void engine_fork_in_parent() noexcept;
+void engine_after_fork() noexcept;  ///< in the child
 
 /// Adds what is known of a region beyond its record: class, why, widths, width, switches.
 void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "shim/adaptive_objects.h"
+#include "shim/adaptive_split.h"
 #include "shim/adaptive_state.h"
 #include "shim/symbol_names.h"
 
@@ -63,27 +64,52 @@ KnownObject& object_known(Engine& all, const LoadedObject& object, std::size_t r
     return all.objects.back();
 }
 
+namespace {
+
+KnownRegion& add_region(Engine& all, AdaptiveRegion& region, const KnownObject& in, bool listed) {
+    KnownRuntime& of = all.runtimes.at(in.runtime);
+    KnownRegion known{};
+    known.region = &region;
+    known.body = region.body.load(std::memory_order_relaxed);
+    known.runtime = in.runtime;
+    known.id = all.book.add_region(in.name, in.id, listed);
+    known.tuned = of.tuner->add(region.own.load(std::memory_order_relaxed));
+    of.regions.push_back(all.regions.size());
+    all.numbers[&region] = all.regions.size();
+    all.regions.push_back(std::move(known));
+    return all.regions.back();
+}
+
+}  // namespace
+
 KnownRegion* region_known(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) {
     const auto found = all.numbers.find(&region);
     if (found != all.numbers.end()) return &all.regions[found->second];
     const auto index = static_cast<std::size_t>(&region - adaptive_regions.data());
-    const void* const body = regions[index].body.load(std::memory_order_relaxed);
     LoadedObject object{};
-    if (!find_object(body, object)) return region.control.store(kLeft), nullptr;
-    KnownRuntime& of = runtime_known(all, runtime, now);
+    if (!find_object(region.body.load(std::memory_order_relaxed), object))
+        return region.control.store(kLeft), nullptr;
+    runtime_known(all, runtime, now);
     const KnownObject& in = object_known(all, object, runtime.index);
     const bool listed = is_listed(all, in, regions[index]);
     if (listed) region.revokes.store(policy::kNever, std::memory_order_relaxed);
-    KnownRegion known{};
-    known.region = &region;
-    known.body = body;
-    known.runtime = runtime.index;
-    known.id = all.book.add_region(listed_name(object), in.id, listed);
-    known.tuned = of.tuner->add(region.own.load(std::memory_order_relaxed));
-    of.regions.push_back(all.regions.size());
-    all.numbers[&region] = all.regions.size();
-    all.regions.push_back(known);
-    return &all.regions.back();
+    return &add_region(all, region, in, listed);
+}
+
+bool parts_known(Engine& all, KnownRegion& whole) {
+    LoadedObject object{};
+    if (!find_object(whole.body, object)) return false;
+    const std::vector<policy::CallPath>& groups = whole.paths.groups();
+    AdaptiveSplit* const split = adaptive_split_make(*whole.region, whole.paths.depth(), groups);
+    if (split == nullptr) return false;
+    const KnownObject& in = object_known(all, object, whole.runtime);
+    const bool listed = whole.region->revokes.load(std::memory_order_relaxed) != 0;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+        whole.parts.push_back(all.regions.size());
+        add_region(all, *split->parts[i], in, listed).path = groups[i];
+    }
+    whole.region->split.store(split, std::memory_order_release);
+    return true;
 }
 
 }  // namespace corun

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/adaptive_objects.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -9,11 +11,22 @@
 namespace corun {
 namespace {
 
-constinit std::atomic<const ElfW(Dyn)*> last_at_start{nullptr};
+// Sorted. A program with more of them is none of ours: what does not fit counts as opened later.
+struct Range {
+    std::uintptr_t start, end;
+};
+constinit std::array<Range, 1024> first_objects{};
+constinit std::atomic<std::size_t> first_count{0};  // 0: not looked at yet
 
-// The list is in the order of loading.
-int note_last(dl_phdr_info* info, std::size_t, void*) {
-    if (const ElfW(Dyn)* const dynamic = object_of(*info).dynamic) last_at_start.store(dynamic);
+struct Noted {
+    std::size_t count;
+};
+
+int note_object(dl_phdr_info* info, std::size_t, void* argument) {
+    auto& noted = *static_cast<Noted*>(argument);
+    const LoadedObject object = object_of(*info);
+    if (object.dynamic == nullptr || noted.count == first_objects.size()) return 0;
+    first_objects[noted.count++] = {object.start, object.end};
     return 0;
 }
 
@@ -29,25 +42,6 @@ int look_for_data(dl_phdr_info* info, std::size_t, void* argument) {
         if (info->dlpi_phdr[i].p_type == PT_TLS && info->dlpi_phdr[i].p_memsz > 0)
             wanted.thread_local_data = true;
     return 1;
-}
-
-struct Order {
-    const ElfW(Dyn) * wanted;
-    bool found;
-};
-
-// Goes on until the last one that was there at the start.
-int look_for_early(dl_phdr_info* info, std::size_t, void* argument) {
-    auto& order = *static_cast<Order*>(argument);
-    const ElfW(Dyn)* const dynamic = object_of(*info).dynamic;
-    order.found = order.found || dynamic == order.wanted;
-    return order.found || dynamic == last_at_start.load(std::memory_order_relaxed) ? 1 : 0;
-}
-
-bool there_from_the_start(const LoadedObject& object) {
-    Order order{object.dynamic, false};
-    if (last_at_start.load(std::memory_order_relaxed) != nullptr) dl_iterate_phdr(look_for_early, &order);
-    return order.found;
 }
 
 // gfortran's and flang's programs call their libraries; Fortran's names of OpenMP end in '_'.
@@ -70,11 +64,27 @@ int look_for_ffi(dl_phdr_info* info, std::size_t, void* argument) {
 }  // namespace
 
 void adaptive_objects_start() noexcept {
-    if (last_at_start.load(std::memory_order_relaxed) == nullptr) dl_iterate_phdr(note_last, nullptr);
+    if (first_count.load(std::memory_order_relaxed) != 0) return;
+    Noted noted{0};
+    dl_iterate_phdr(note_object, &noted);
+    const auto end = first_objects.begin() + static_cast<std::ptrdiff_t>(noted.count);
+    std::sort(first_objects.begin(), end, [](const Range& a, const Range& b) { return a.start < b.start; });
+    first_count.store(noted.count, std::memory_order_release);
+}
+
+bool there_from_the_start(const void* address) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    const auto end =
+        first_objects.begin() + static_cast<std::ptrdiff_t>(first_count.load(std::memory_order_acquire));
+    const auto after =
+        std::upper_bound(first_objects.begin(), end, at,
+                         [](std::uintptr_t value, const Range& one) { return value < one.start; });
+    return after != first_objects.begin() && at < (after - 1)->end;
 }
 
 std::uint32_t object_facts(const LoadedObject& object) noexcept {
-    std::uint32_t facts = there_from_the_start(object) ? 0U : static_cast<std::uint32_t>(policy::kOpened);
+    std::uint32_t facts =
+        there_from_the_start(object.dynamic) ? 0U : static_cast<std::uint32_t>(policy::kOpened);
     if (object.name != nullptr && std::strstr(object.name, "torchinductor") != nullptr)
         facts |= policy::kInductor;
     Segments segments{object.dynamic, false};

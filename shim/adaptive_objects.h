@@ -11,6 +11,9 @@ namespace corun {
 /// Remembers which objects were there at the start of the program: those stay. As early as possible.
 void adaptive_objects_start() noexcept;
 
+/// Whether `address` lies in one of those. Some nanoseconds, no lock.
+bool there_from_the_start(const void* address) noexcept;
+
 /// policy::ObjectFact bits that its file and its names show. Goes through its relocations: microseconds.
 std::uint32_t object_facts(const LoadedObject& object) noexcept;
 

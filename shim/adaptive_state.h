@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "policy/region_chunk.h"
+#include "policy/region_paths.h"
 #include "policy/region_tuner.h"
 #include "shim/adaptive_engine.h"
 
@@ -46,6 +48,9 @@ struct KnownRegion {
     double seconds = 0.0;        // of the last call timed
     bool loopless = false;
     std::optional<policy::RegionChunk> chunk;  // of its loop; nothing as long as that is not worth while
+    policy::RegionPaths paths;
+    policy::CallPath path;           // of a part
+    std::vector<std::size_t> parts;  // numbers
     policy::RegionClass kind = policy::RegionClass::too_few_calls;
 };
 
@@ -61,7 +66,7 @@ struct Engine {
     std::vector<KnownObject> objects;
     std::map<std::size_t, KnownRuntime> runtimes;  // by index
     std::map<const AdaptiveRegion*, std::size_t> numbers;
-    std::vector<KnownRegion> regions;
+    std::deque<KnownRegion> regions;
     std::array<AdaptiveSample, kSamples> samples{};
     std::size_t sample_count = 0;
     std::array<Followed, kFollowed> followed{};
@@ -79,5 +84,10 @@ KnownRuntime& runtime_known(Engine& all, const Runtime& runtime, std::uint64_t n
 KnownObject& object_known(Engine& all, const LoadedObject& object, std::size_t runtime);
 /// Nothing is known of code that no object holds: it stays as it is, and this is null.
 KnownRegion* region_known(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now);
+
+/// Makes a part for each group of its callers; false: there is no room for more.
+bool parts_known(Engine& all, KnownRegion& whole);
+/// For the report: adaptive_report.cc.
+void describe_region(const Engine& all, const KnownRegion& known, nlohmann::json& region);
 
 }  // namespace corun

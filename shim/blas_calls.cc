@@ -85,15 +85,15 @@ void after_fork() {
 }
 
 bool try_activate(BlasLibrary& library) {
-    static const SourceTable table{"blas", describe, nullptr, nullptr};
+    static const SourceTable table{.name = "blas",
+                                   .describe = describe,
+                                   .lever_get = nullptr,
+                                   .lever_set = nullptr,
+                                   .beside = Beside::counts};
     if (source_unwanted(Source::blas)) return false;
     const Options& options = process_options();
     cap_wanted = pool_limit() != 0;
-    limits_wanted = options.is(OptionId::mode, "tune") && options.boolean(OptionId::blas_limits) &&
-                    !process_frozen() &&
-                    (options.is(OptionId::policy, "race") || options.is(OptionId::policy, "s1") ||
-                     options.is(OptionId::policy, "s2") || options.is(OptionId::policy, "idle") ||
-                     options[OptionId::policy].substr(0, 6) == "price-");
+    limits_wanted = process_limits_widths() && options.boolean(OptionId::blas_limits);
     crowd_ticks = static_cast<std::uint64_t>(kCrowdSeconds * clock_ticks_per_second());
     if (!source_activate(Source::blas, table)) return false;
     source_tell(Source::blas, "blas", "active", library.name, "");
@@ -153,6 +153,9 @@ int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
         share = policy::blas_share(callers_now(others), budget);
         if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
     }
+    const int beside = globals.width_beside.load(std::memory_order_relaxed);  // PyTorch's threads as well
+    if (beside != 0 && ticks() < globals.beside_until.load(std::memory_order_relaxed))
+        share = std::min(share, beside);
     const int limit = std::min(useful, share);
     return limit < budget ? limit : 0;
 }

@@ -7,9 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+
+#include "shim/readable.h"
 
 namespace corun {
 namespace {
@@ -19,24 +22,32 @@ struct Search {
     std::string hex;
 };
 
-std::string read_note(const char* note, const char* end) {
+// The bytes of a build-id and how many they are; none.
+const unsigned char* find_id(const char* note, const char* end, std::size_t& length) {
     while (note + sizeof(ElfW(Nhdr)) <= end) {
         const auto* header = reinterpret_cast<const ElfW(Nhdr)*>(note);
         const char* name = note + sizeof *header;
         const char* data = name + ((header->n_namesz + 3) & ~3U);
         if (header->n_type == NT_GNU_BUILD_ID && header->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0 &&
             data + header->n_descsz <= end) {
-            std::string hex;
-            char byte[3];
-            for (std::size_t i = 0; i < header->n_descsz; ++i) {
-                std::snprintf(byte, sizeof byte, "%02x", static_cast<unsigned char>(data[i]));
-                hex += byte;
-            }
-            return hex;
+            length = header->n_descsz;
+            return reinterpret_cast<const unsigned char*>(data);
         }
         note = data + ((header->n_descsz + 3) & ~3U);
     }
-    return {};
+    return nullptr;
+}
+
+std::string read_note(const char* note, const char* end) {
+    std::size_t length = 0;
+    const unsigned char* const id = find_id(note, end, length);
+    std::string hex;
+    char byte[3];
+    for (std::size_t i = 0; id != nullptr && i < length; ++i) {
+        std::snprintf(byte, sizeof byte, "%02x", id[i]);
+        hex += byte;
+    }
+    return hex;
 }
 
 std::string find_note(const ElfW(Phdr) * segments, std::size_t count, std::uintptr_t base) {
@@ -69,6 +80,31 @@ std::string build_id(const char* path) {
     Search search{path, {}};
     dl_iterate_phdr(visit, &search);
     return !search.hex.empty() ? search.hex : name_and_size(path);
+}
+
+std::uint64_t build_number(const LoadedObject& object) noexcept {
+    std::uint64_t number = 0xCBF29CE484222325ULL;  // FNV-1a
+    const auto add = [&](const void* bytes, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i)
+            number = (number ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001B3ULL;
+    };
+    const int saved = errno;
+    const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(object.start);
+    const bool read = readable(header) && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+    errno = saved;
+    const unsigned char* id = nullptr;
+    std::size_t length = 0;
+    for (int i = 0; read && i < header->e_phnum && id == nullptr; ++i) {
+        const auto& segment = reinterpret_cast<const ElfW(Phdr)*>(object.start + header->e_phoff)[i];
+        if (segment.p_type != PT_NOTE) continue;
+        const char* const note = reinterpret_cast<const char*>(object.base + segment.p_vaddr);
+        id = find_id(note, note + segment.p_memsz, length);
+    }
+    if (id != nullptr)
+        add(id, length);
+    else if (object.name != nullptr)
+        add(object.name, std::strlen(object.name));
+    return number != 0 ? number : 1;
 }
 
 std::string executable_build_id() {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "shim/loaded_object.h"
 
 namespace corun {
 
@@ -11,5 +14,8 @@ namespace corun {
 
 /// The same of the program itself; takes no lock of the loader.
 [[nodiscard]] std::string executable_build_id();
+
+/// Stands for the build of a loaded object, read in place: no lock, no allocation. Never 0. Keeps errno.
+[[nodiscard]] std::uint64_t build_number(const LoadedObject& object) noexcept;
 
 }  // namespace corun

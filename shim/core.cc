@@ -8,6 +8,7 @@
 #include "shim/driver.h"
 #include "shim/gate.h"
 #include "shim/process.h"
+#include "shim/side_by_side.h"
 #include "shim/state.h"
 #include "shim/undisturbed.h"
 
@@ -277,8 +278,11 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
     if (width == 0) entry.flags |= kEntryPlain;
     if (limit > 0 && (width == 0 || width > limit) && !decision.random)
         width = static_cast<std::uint16_t>(limit);
-    if (decision.ceiling != 0 && (width == 0 || width > decision.ceiling)) [[unlikely]]
-        width = decision.ceiling;
+    const std::uint16_t ceiling = ceiling_beside(entry.source, decision.ceiling, entry.begin);
+    if (ceiling != 0 && (width == 0 || width > ceiling)) [[unlikely]] {
+        width = ceiling;
+        entry.flags &= static_cast<std::uint16_t>(~kEntryAssigned);
+    }
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
     const bool timed = (flags & untimed) == 0 || decision.record_all;
     if (decision.gated && timed && gate_enter(thread, entry, width, limit, waits)) [[unlikely]] {
@@ -324,13 +328,17 @@ void finish(ThreadState& thread, Entry& entry) {
     drop_innermost(thread, true);
     if ((entry.flags & kEntryContainer) != 0) return;
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
-    const bool nests = globals.sources[static_cast<std::size_t>(entry.source)].nests;
+    const SourceTable& table = globals.sources[static_cast<std::size_t>(entry.source)];
+    const bool known = reference != 0 && !(table.nests && (flags & kCheap) != 0);
+    const bool timed = (entry.flags & (kEntryTimed | kEntryJudged)) != 0;
     add(thread.ops[static_cast<std::size_t>(entry.source)], 1);
-    if (reference != 0 && !(nests && (flags & kCheap) != 0)) add(thread.work[record.bucket], reference);
-    if ((entry.flags & (kEntryTimed | kEntryJudged)) == 0) return;
+    if (known) add(thread.work[record.bucket], reference);
+    if (table.beside != Beside::nothing && !timed) add(thread.inside, reference);
+    if (!timed) return;
     const std::uint64_t now = ticks();
     const std::uint64_t duration = now - entry.begin;
     thread.last.store(now, std::memory_order_relaxed);
+    if (table.beside != Beside::nothing) add(thread.inside, duration);
     if (reference == 0) add(thread.work[0], duration);
     if ((entry.flags & kEntryJudged) != 0) return judge(record, duration, entry.inner);
     const bool wanted = (flags & kWanted) != 0 || (entry.flags & kEntryAssigned) != 0 ||

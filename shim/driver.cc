@@ -20,6 +20,7 @@
 #include "shim/node.h"
 #include "shim/op_table.h"
 #include "shim/process.h"
+#include "shim/side_by_side.h"
 #include "shim/spin_lock.h"
 
 namespace corun {
@@ -125,6 +126,7 @@ class Driver {
     std::uint64_t next_stretch_ = 0;
     std::uint64_t dense_from_ = 0;
     std::uint64_t dense_until_ = 0;
+    SideBySide beside_;
     // The window that runs.
     bool settling_ = false;
     int settle_left_ = 0;
@@ -341,6 +343,7 @@ void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
     }
     if (now >= next_drain_) drain(now);
     if (epochs_.follow(seconds(now))) enter_epoch(now);
+    beside_.look(now, tick_);
     if (now >= next_stretch_) set_decision(now);
     if (anchor != nullptr && directive_.anchor && anchor == &globals.records[*directive_.anchor])
         on_anchor(now);
@@ -413,6 +416,7 @@ ThreadState* driver_attach_thread() noexcept {
     std::atomic_ref<bool>(thread->in_use).store(true, std::memory_order_release);
     thread->busy = false;
     thread->lever = {};  // of the thread that had this state before
+    pthread_getcpuclockid(pthread_self(), &thread->clock);
     if (pthread_setspecific(thread_key, thread) != 0) return nullptr;
     return this_thread = thread;
 }
@@ -472,6 +476,8 @@ void driver_after_fork() noexcept {
     }
     if (driver != nullptr) guarded([] { driver->without_gate(ticks()); });
     globals.ledger.clear();
+    globals.width_beside.store(0, std::memory_order_relaxed);
+    if (this_thread != nullptr) pthread_getcpuclockid(pthread_self(), &this_thread->clock);
     if (this_thread != nullptr) core_enter_again(*this_thread);  // fork() in the middle of an op
 }
 

@@ -73,18 +73,18 @@ static inline long runtime_chunk_of(AdaptiveCall& call, const Runtime& runtime, 
 }
 
 // A region from its begin to its end, with a loop of the kind that is said here.
-#define REGION(id, loop, parameters, ...)                                                          \
-    void corun_##id parameters {                                                                   \
-        const Runtime& runtime = REGION_RUNTIME(id);                                               \
-        OpenRegion region;                                                                         \
-        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);       \
-        AdaptiveCall call;                                                                         \
-        adaptive_begin(call, region, runtime, reinterpret_cast<const void*>(body), threads, loop); \
-        look_into(call, body, data, threads);                                                      \
-        if (call.region == nullptr) watch(region, runtime, body, data);                            \
-        __VA_ARGS__;                                                                               \
-        adaptive_end(call);                                                                        \
-        region_end(region);                                                                        \
+#define REGION(id, loop, parameters, ...)                                                                  \
+    void corun_##id parameters {                                                                           \
+        const Runtime& runtime = REGION_RUNTIME(id);                                                       \
+        OpenRegion region;                                                                                 \
+        region_begin(region, runtime, reinterpret_cast<const void*>(body), threads, CALLER);               \
+        AdaptiveCall call;                                                                                 \
+        adaptive_begin(call, region, runtime, reinterpret_cast<const void*>(body), CALLER, threads, loop); \
+        look_into(call, body, data, threads);                                                              \
+        if (call.region == nullptr) watch(region, runtime, body, data);                                    \
+        __VA_ARGS__;                                                                                       \
+        adaptive_end(call);                                                                                \
+        region_end(region);                                                                                \
     }
 
 #define LOOP_PARAMETERS                                                                            \

@@ -60,7 +60,7 @@ static void fork_with(const Runtime& runtime, const Call& call, std::uint64_t ar
     AdaptiveCall chosen;
     OpenRegion region;
     region.timed = nullptr;
-    adaptive_begin(chosen, region, runtime, call.body, named, 0);
+    adaptive_begin(chosen, region, runtime, call.body, call.caller, named, 0);
     if (chosen.width != 0)
         push_threads_of(runtime)(call.place, global_thread_of(runtime)(call.place), chosen.width);
     if (chosen.region == nullptr || arguments > kMostArguments)

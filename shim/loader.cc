@@ -2,13 +2,14 @@
 // The loader keeps a runtime as long as an object is loaded that it has bound to it. One that was given our
 // hooks instead holds nothing, so we keep the runtime on its behalf. Asking for that takes the loader's lock,
 // which must not be done where the program would not: it is done where the program is about to close
-// something, which takes it too, and loses a pending dlerror() too.
+// something, which takes it too, and loses a pending dlerror() too. What was seen of an object ends there.
 //
 // Built as gomp.cc is.
 #include <atomic>
 
 #include "shim/loader_symbols.h"
 #include "shim/originals.h"
+#include "shim/regions.h"
 #include "shim/runtimes.h"
 
 namespace corun::loader {
@@ -38,7 +39,10 @@ int corun_close(void* handle) {
         real = find_close();
     if (runtimes_to_keep.load(std::memory_order_acquire)) [[unlikely]]
         keep_runtimes();
-    return real(handle);
+    const int result = real(handle);
+    if (regions_may_leave.load(std::memory_order_relaxed)) [[unlikely]]
+        regions_left();
+    return result;
 }
 }  // extern "C"
 }  // namespace corun::loader

@@ -8,6 +8,7 @@
 
 #include "policy/openmp_cap.h"
 #include "shim/adaptive_engine.h"
+#include "shim/call_path.h"
 #include "shim/message.h"
 #include "shim/process.h"
 #include "shim/undisturbed.h"
@@ -22,15 +23,20 @@ namespace {
 constinit std::atomic<std::uint32_t> threads_seen{0};
 constinit std::array<WatchedCall, 64> watched_calls{};
 
+// Nothing is explored where results have to repeat, or where nothing is to be changed.
+bool is_adaptive() {
+    const Options& options = process_options();
+    return adaptive_hooked != nullptr && options.is(OptionId::openmp, "adaptive") &&
+           options.is(OptionId::mode, "tune") && !options.boolean(OptionId::reproducible);
+}
+
 // Hooks are entered before our constructors: a thread that asks now must hear what it will hear later.
 OpenMpState look_at_options() {
     if (source_early()) process_start();
     if (source_early()) return OpenMpState::unseen;  // another thread is at it
     const bool wanted = openmp_start().wanted;
     const Options& options = process_options();
-    // Nothing is explored where results have to repeat, or where nothing is to be changed.
-    if (wanted && adaptive_hooked != nullptr && options.is(OptionId::openmp, "adaptive") &&
-        options.is(OptionId::mode, "tune") && !options.boolean(OptionId::reproducible))
+    if (wanted && is_adaptive())
         adaptive_engine_start({options.number(OptionId::explore) / 100.0, options[OptionId::regions].data(),
                                options.is(OptionId::policy, "random"), options.boolean(OptionId::chunk)});
     const auto state = wanted ? OpenMpState::active : OpenMpState::off;
@@ -221,6 +227,13 @@ int openmp_own(const Runtime& runtime, int threads) {
     return given.threads;
 }
 
+void openmp_loaded() noexcept {
+    openmp_environment_back();  // runtimes that the program was linked with have read it
+    // Regions of objects that are opened later are never resized.
+    if (!process_off() && openmp_runtime_at_start() && openmp_start().wanted && is_adaptive())
+        call_path_start();
+}
+
 int openmp_processors(const Runtime& runtime, int own) {
     if (state_seen() == OpenMpState::unseen) once(openmp_thread, [] { look_at_options(); });
     if (openmp_state.load(std::memory_order_acquire) != OpenMpState::active) return own;
@@ -254,9 +267,8 @@ void region_watched(const OpenRegion& region, RegionShard& shard) noexcept {
     call.taken.store(false, std::memory_order_release);
 }
 
-std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads, std::uint64_t call,
-                          const void* caller) noexcept {
-    record.caller.store(caller, std::memory_order_relaxed);
+std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads,
+                          std::uint64_t call) noexcept {
     const bool nested = get_level_of(runtime)() > 0;
     const std::uint32_t kind = threads > 0 ? kRegionNamed : kRegionRaw;
     record.classes.fetch_or(kind | (nested ? kRegionNested : 0U), std::memory_order_relaxed);

@@ -56,6 +56,7 @@ int openmp_own(const Runtime& runtime, int threads);
 /// What omp_get_num_procs() is to say: never more than the budget.
 int openmp_processors(const Runtime& runtime, int own);
 
+void openmp_loaded() noexcept;                   ///< in our constructor
 void openmp_after_fork(bool followed) noexcept;  ///< in the child, on the one thread that it has
 
 /// A call whose threads are timed inside the region's own code. Not in the hook's frame, which the program
@@ -82,8 +83,8 @@ struct OpenRegion {
 inline constexpr std::uint64_t kLookFirst = 8;
 inline constexpr std::uint64_t kLookEvery = 64;
 /// Returns the calls that this one, the `call`th from 0, stands for.
-std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads, std::uint64_t call,
-                          const void* caller) noexcept;
+std::uint32_t region_look(RegionRecord& record, const Runtime& runtime, long threads,
+                          std::uint64_t call) noexcept;
 
 /// Before a region that names `threads` (0: none), opened from `caller`. An op scope around it will decide
 /// its width here, before the runtime asks.
@@ -94,12 +95,12 @@ inline void region_count(OpenRegion& region, const Runtime& runtime, const void*
         openmp_before_region(runtime, threads);
     if (openmp_state.load(std::memory_order_relaxed) != OpenMpState::active) [[unlikely]]
         return;
-    RegionRecord& record = region_record(body, runtime);
+    RegionRecord& record = region_record(body, caller, runtime);
     RegionShard& shard = record.shards[openmp_thread.shard % kRegionShards];
     const std::uint64_t call = shard.calls.fetch_add(1, std::memory_order_relaxed);
     if (call >= kLookFirst && call % kLookEvery != 0) [[likely]]
         return;
-    region.weight = region_look(record, runtime, threads, call, caller);
+    region.weight = region_look(record, runtime, threads, call);
     region.timed = &record;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shim/adaptive_engine.h"
+#include "shim/build_id.h"
 #include "shim/clock.h"
 #include "shim/openmp.h"
 #include "shim/start_profile.h"
@@ -50,13 +51,39 @@ json classes_of(std::uint32_t classes) {
     return names;
 }
 
-// "the program+0x1290", and what is known of the name there.
-std::string place_of(const LoadedObject& object, const void* address, std::string& name) {
-    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(address) - object.base;
-    char text[40];
-    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
-    name = function_name(path_of(object), offset);
-    return std::string(file_name(object)) + text;
+std::string hex(std::uint64_t number) {
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
+    return text;
+}
+
+std::uint64_t offset_in(const LoadedObject& object, const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address) - object.base;
+}
+
+CodePlace place_of(const LoadedObject& object, const void* address) {
+    const std::uint64_t offset = offset_in(object, address);
+    return {std::string(file_name(object)) + "+" + hex(offset), function_name(path_of(object), offset)};
+}
+
+// The same region of the same build in any process: build-id, outlined function, place that opens it.
+std::string key_of(const LoadedObject& object, const void* body, const void* caller) {
+    std::string key =
+        build_id(object.name != nullptr ? object.name : "") + "+" + hex(offset_in(object, body));
+    LoadedObject opener{};
+    if (!find_object(caller, opener)) return key;
+    if (opener.dynamic != object.dynamic)
+        return key + "@" + build_id(opener.name != nullptr ? opener.name : "") + "+" +
+               hex(offset_in(opener, caller));
+    return key + "@" + hex(offset_in(object, caller));
+}
+
+// Of several regions that have the function in common, which one.
+bool is_shared(const RegionRecord& record) {
+    const void* const body = record.body.load(std::memory_order_relaxed);
+    return std::count_if(regions.begin(), regions.end(), [&](const RegionRecord& other) {
+               return other.body.load(std::memory_order_relaxed) == body;
+           }) > 1;
 }
 
 // The outlined function, as it lies there now: of an object that was unloaded since only the address is
@@ -65,22 +92,24 @@ void add_place(json& region, const RegionRecord& record) {
     const void* const body = record.body.load(std::memory_order_relaxed);
     const void* const caller = record.caller.load(std::memory_order_relaxed);
     LoadedObject object{};
-    if (body == nullptr || !find_object(body, object)) {
-        char text[40];
-        std::snprintf(text, sizeof text, "%p", body);
-        region["name"] = body != nullptr ? text : "all others";
-        region["object"] = nullptr;
+    region["object"] = region["key"] = region["caller"] = nullptr;
+    if (body == nullptr) {
+        region["name"] = "all others";
         return;
     }
-    std::string name;
-    const std::string place = place_of(object, body, name);
-    if (name.rfind(".omp_outlined", 0) == 0 && find_object(caller, object)) {
-        std::string opener;
-        place_of(object, caller, opener);
-        name = opener + name;
+    if (record.key.load(std::memory_order_acquire) == kRegionGone || !find_object(body, object)) {
+        region["name"] = hex(reinterpret_cast<std::uintptr_t>(body)) + " (unloaded)";
+        return;
     }
-    region["name"] = name.empty() ? place : name;
-    region["object"] = place;
+    const CodePlace place = place_of(object, body);
+    const CodePlace opener = place_of_call(caller);
+    std::string name = place.name.empty() ? place.text : place.name;
+    if (name.rfind(".omp_outlined", 0) == 0) name = opener.name + name;
+    if (is_shared(record)) name += " from " + (opener.name.empty() ? "" : opener.name + " ") + opener.text;
+    region["name"] = name;
+    region["object"] = place.text;
+    region["caller"] = opener.text;
+    region["key"] = key_of(object, body, caller);
 }
 
 json region_report(const RegionRecord& record, const Sums& sums) {
@@ -111,11 +140,20 @@ int note_unreached(dl_phdr_info* info, std::size_t, void* argument) {
     runtimes.push_back({{"name", file_name(object)},
                         {"path", path_of(object)},
                         {"kind", kind_name(libomp ? RuntimeKind::libomp : RuntimeKind::gomp)},
-                        {"state", "loaded, out of reach: no call came through corun"}});
+                        {"state", "loaded, has made no parallel region so far that corun could see"}});
     return 0;
 }
 
 }  // namespace
+
+CodePlace place_of_call(const void* returns) {
+    LoadedObject object{};
+    if (!find_object(returns, object)) return {hex(reinterpret_cast<std::uintptr_t>(returns)), {}};
+    const std::uint64_t offset = offset_in(object, returns);
+    // A call that never returns may be the last instruction of its function.
+    return {std::string(file_name(object)) + "+" + hex(offset),
+            function_name(path_of(object), offset > 0 ? offset - 1 : 0)};
+}
 
 bool openmp_seen() noexcept {
     return openmp_state.load(std::memory_order_relaxed) == OpenMpState::active && runtime_count() > 0;

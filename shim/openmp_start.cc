@@ -243,6 +243,10 @@ void openmp_counts_cpus(const void* caller) noexcept {
         counts_cpus(object);
 }
 
+bool openmp_runtime_at_start() noexcept {
+    return has_runtime_at_start.load();
+}
+
 void openmp_environment_back() noexcept {
     if (spins_set.load(std::memory_order_relaxed) && spins_set.exchange(false)) environment_take_back();
 }

@@ -35,6 +35,9 @@ void openmp_process_started() noexcept;
 /// gcc's runtime counts CPUs: it is about to read its environment when that is the first time.
 void openmp_counts_cpus(const void* caller) noexcept;
 
+/// Whether a runtime is among the objects that the program was started with.
+bool openmp_runtime_at_start() noexcept;
+
 /// Takes back what was put into the environment for a runtime that has read it by now.
 void openmp_environment_back() noexcept;
 

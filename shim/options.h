@@ -82,6 +82,10 @@ struct OptionRow {
     X(blas_limits, boolean, "yes", "", stable,                                                               \
       "run BLAS and LAPACK calls that are too small to gain from threads on fewer, and share the CPUs "      \
       "among threads that call side by side, whatever has been learned")                                     \
+    X(ledger, boolean, "yes", "", stable,                                                                    \
+      "when several threads run PyTorch's ops at once, each with a team of its own, an op gets its "         \
+      "thread's "                                                                                            \
+      "part of the budget, at least one CPU")                                                                \
     X(reproducible, boolean, "no", "", stable,                                                               \
       "freeze every width from the profile (or the program's own); explore nothing")                         \
     X(node, choice, "no", "auto|no", stable,                                                                 \

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "shim/adaptive_engine.h"
 #include "shim/adaptive_objects.h"
 #include "shim/budget_watch.h"
 #include "shim/build_id.h"
@@ -81,10 +82,12 @@ constinit bool forks_followed = false;
 
 void before_fork() {
     if (forks_followed) driver_begin_fork();
+    engine_before_fork();
     loaded_list_before_fork();
 }
 void in_parent() {
     loaded_list_after_fork(false);
+    engine_fork_in_parent();
     if (forks_followed) driver_end_fork();
 }
 
@@ -173,7 +176,7 @@ void at_end() {
 
 [[gnu::constructor]] void on_load() {
     process_start();
-    openmp_environment_back();  // runtimes that the program was linked with have read it
+    openmp_loaded();
 }
 [[gnu::destructor]] void on_unload() {
     at_end();
@@ -271,6 +274,13 @@ void process_passive_op() {
 
 bool process_follows_budget() noexcept {
     return !process_frozen() && !options.is(OptionId::mode, "observe");
+}
+
+bool process_limits_widths() noexcept {
+    const std::string_view policy = options[OptionId::policy];
+    return options.is(OptionId::mode, "tune") && !process_frozen() &&
+           (policy == "race" || policy == "s1" || policy == "s2" || policy == "idle" ||
+            policy.substr(0, 6) == "price-");
 }
 
 std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile) {

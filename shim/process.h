@@ -34,6 +34,7 @@ void process_passive_op();    ///< an op while the hooks are inactive: looks for
 /// @param now seconds
 std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile = true);
 bool process_follows_budget() noexcept;  ///< widths change with it
+bool process_limits_widths() noexcept;   ///< also by what is known without measuring
 
 /// What became of each source and what irreversible levers are in force, for the report.
 struct SourceStory {

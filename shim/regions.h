@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The regions seen, for the report: a table of fixed size, found by the outlined function. No lock, no
-// allocation.
+// The regions seen: a table of fixed size, found by the outlined function and the place that opens it, so
+// that one function opened in two places is two regions. No lock, no allocation.
 #pragma once
 
 #include <array>
@@ -32,8 +32,10 @@ struct alignas(64) RegionShard {
 };
 
 struct alignas(64) RegionRecord {
-    std::atomic<const void*> body;       ///< outlined function; null: free
-    std::atomic<const void*> caller;     ///< return address of a call that opened it
+    std::atomic<std::uint64_t> key;      ///< region_key() of the next two; 0: free; kRegionGone
+    std::atomic<const void*> body;       ///< outlined function; null: not known yet
+    std::atomic<const void*> caller;     ///< return address of the call that opens it
+    std::atomic<std::uint64_t> build;    ///< where they lie in objects that may leave: of those; else 0
     std::atomic<std::uint32_t> runtime;  ///< its index
     std::atomic<std::uint32_t> classes;
     std::atomic<std::int32_t> narrowest, widest;  ///< threads it could have, of the calls looked at
@@ -43,15 +45,33 @@ struct alignas(64) RegionRecord {
 /// The last one is for all that found no place.
 extern constinit std::array<RegionRecord, kRegions + kRegionProbes> regions;
 
-RegionRecord& region_make(const void* body, const Runtime& runtime) noexcept;
+/// A record whose object was unloaded: another one may lie in its place.
+inline constexpr std::uint64_t kRegionGone = 1;
 
-inline RegionRecord& region_record(const void* body, const Runtime& runtime) noexcept {
-    const auto index = (reinterpret_cast<std::uintptr_t>(body) * 0x9E3779B97F4A7C15ULL) >> 54;
-    RegionRecord& first = regions[index];
-    if (first.body.load(std::memory_order_acquire) == body) [[likely]]
-        return first;
-    return region_make(body, runtime);
+/// Stands for the two: another pair has another one, but for one chance in 2^64.
+inline std::uint64_t region_key(const void* body, const void* caller) noexcept {
+    const auto opened = reinterpret_cast<std::uintptr_t>(caller) * 0xC2B2AE3D27D4EB4FULL;
+    const std::uint64_t key = reinterpret_cast<std::uintptr_t>(body) * 0x9E3779B97F4A7C15ULL + opened;
+    return key > kRegionGone ? key : ~key;
+}
+inline std::size_t region_index(std::uint64_t key) noexcept {
+    return key >> 54;
 }
 static_assert(kRegions == 1024);
+
+RegionRecord& region_make(const void* body, const void* caller, const Runtime& runtime) noexcept;
+
+inline RegionRecord& region_record(const void* body, const void* caller, const Runtime& runtime) noexcept {
+    const std::uint64_t key = region_key(body, caller);
+    RegionRecord& first = regions[region_index(key)];
+    if (first.key.load(std::memory_order_acquire) == key) [[likely]]
+        return first;
+    return region_make(body, caller, runtime);
+}
+
+/// Whether there are records of objects that may leave.
+extern constinit std::atomic<bool> regions_may_leave;
+/// After something was unloaded: what lies there now is not taken for what was there.
+void regions_left() noexcept;
 
 }  // namespace corun

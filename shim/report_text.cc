@@ -380,6 +380,15 @@ std::string done_with(const json& region) {
     return done;
 }
 
+// One of the callers that a region's calls are told apart by.
+void append_caller(std::string& out, const json& caller) {
+    std::string line = fmt::format("from {}: {} calls, {} threads", text(caller, "name"),
+                                   grouped(number(caller, "calls")), grouped(number(caller, "width")));
+    for (const std::string& more : {text(caller, "why"), done_with(caller)})
+        if (!more.empty()) line += "; " + more;
+    append_wrapped(out, line, 6);
+}
+
 void append_regions(std::string& out, const json& report) {
     const auto& regions = list(report, "regions");
     if (regions.empty()) return;
@@ -400,6 +409,7 @@ void append_regions(std::string& out, const json& report) {
         if (const std::string why = text(region, "why"); !why.empty())
             append_wrapped(out, text(region, "kind") + ": " + why, 4);
         if (const std::string done = done_with(region); !done.empty()) append_wrapped(out, done, 4);
+        for (const json& caller : list(region, "callers")) append_caller(out, caller);
     }
 }
 

@@ -18,6 +18,13 @@ struct OpText {
     bool asked;         ///< its runtime asks width_now() while the op runs
 };
 
+/// What its ops are to those of other threads.
+enum class Beside : std::uint8_t {
+    nothing,  ///< they may wait inside for each other, or share one pool
+    counts,   ///< they keep CPUs busy
+    bounded,  ///< the same, and each brings a team of its own, which is to leave the others theirs
+};
+
 /// One source: how to describe its ops, and its *told* lever (null where it has none).
 struct SourceTable {
     const char* name;
@@ -31,6 +38,7 @@ struct SourceTable {
     bool nests = false;  ///< its ops hold others as a matter of course: see op_begin_at()
     bool coarse =
         false;  ///< its runtime alternates cheaply between one thread and all, and among no other widths
+    Beside beside = Beside::nothing;
 };
 
 struct Scope {            // lives in the hook's frame; its address tells the frame

@@ -133,6 +133,10 @@ struct ThreadState {
     std::array<Entry, kDepth> stack;
     std::array<std::atomic<std::uint64_t>, policy::kHistogramBuckets> work;  ///< reference ticks finished
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Source::count)> ops;
+    std::atomic<std::uint64_t> inside;  ///< ticks that it was inside ops which count beside others, about
+    std::uint64_t inside_seen;          ///< this and the next two are for whoever holds the driver's lock
+    double cpu_seen;                    ///< seconds
+    clockid_t clock;                    ///< of its own CPU time
     alignas(64) std::atomic<std::uint32_t> ring_head;  ///< written by the thread
     alignas(64) std::atomic<std::uint32_t> ring_tail;  ///< written by whoever drains
     std::atomic<std::uint64_t> dropped;
@@ -157,7 +161,9 @@ struct alignas(8) Decision {
 struct Globals {
     std::atomic<bool> active;  ///< hooks do their work
     std::atomic<Decision> decision;
-    std::atomic<std::uint64_t> due;     ///< ticks: the driver wants to be called by then
+    std::atomic<std::uint16_t> width_beside;  ///< of an op whose thread shares the budget with others; 0: any
+    std::atomic<std::uint64_t> beside_until;  ///< ticks: it holds until then
+    std::atomic<std::uint64_t> due;           ///< ticks: the driver wants to be called by then
     alignas(64) policy::Ledger ledger;  ///< the timed scopes; a line of its own, as every timed op writes it
     std::atomic<std::uint64_t> quiet;   ///< ticks in which no scope was open
     std::atomic<std::uint64_t> quiet_until;

@@ -246,8 +246,14 @@ static const char* self_test() {
 }
 
 static bool try_activate() {
-    static const SourceTable table{"torch", describe,      lever_get,      lever_set,
-                                   nullptr, lever_restore, /*nests*/ true, /*coarse*/ true};
+    static const SourceTable table{.name = "torch",
+                                   .describe = describe,
+                                   .lever_get = lever_get,
+                                   .lever_set = lever_set,
+                                   .lever_restore = lever_restore,
+                                   .nests = true,
+                                   .coarse = true,
+                                   .beside = Beside::bounded};
     int expected = 0;
     if (!state.compare_exchange_strong(expected, 2)) return state.load(std::memory_order_relaxed) == 1;
     if (source_unwanted(Source::torch)) return false;

@@ -8,6 +8,7 @@ Exit code 77: skipped, since the wheel is not installed.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,38 @@ def check_threads(runner):
     print("\n".join(plain))
 
 
+def check_side_by_side(runner):
+    """Ops of eight threads share the budget, those of one have it all, and between ops nothing is to be seen."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise SystemExit(SKIPPED)
+    two = {"CORUN_CPUS": "2"}
+
+    def seen(options, *words):
+        done = runner.checked([VALUES / "torch_inside.py", *words], corun=two | options)
+        print(options, *words, done.stdout, sep="\n")
+        numbers = [json.loads(part) for part in re.findall(r"\[.*?\]", done.stdout)]
+        assert len(numbers) == 4 and not done.stderr, done
+        return numbers
+
+    beside, between, alone, after = seen({})
+    assert (beside, between, after) == ([1], [2], [2]) and 2 in alone  # 1 where that is being tried
+    for options in ({"CORUN_LEDGER": "no"}, {"CORUN_MODE": "observe"}, {"CORUN_REPRODUCIBLE": "1"}):
+        assert 2 in seen(options)[0]
+    assert seen({}, 1) == [[1], [1], [1], [1]]  # the program's own word
+
+    # Threads of its teams that run or want to, beside the eight.
+    shares = {}
+    for ledger in ("yes", "no"):
+        options = two | {"CORUN_LEDGER": ledger, "CORUN_REPORT": str(runner.folder / "report.json"), "CORUN_EXPLORE": "0"}
+        done = runner.checked([HERE / "torch_side_by_side.py", "--seconds", 4], corun=options)
+        print(done.stdout)
+        shares[ledger] = float(re.search(r"team_running_mean=(.*)", done.stdout)[1])
+        out = json.loads((runner.folder / "report.json").read_text())
+        told = [lever["option"] for lever in out["irreversible"] if lever["lever"] == "threads side by side"]
+        assert told == (["CORUN_LEDGER"] if ledger == "yes" else []) and out["open_scopes"] == 0, out["irreversible"]
+    assert shares["yes"] < 0.5 < 1.0 < shares["no"], shares
+
+
 def check_report(runner):
     """The source is there, sees forward and backward by name and shape, and says what it has changed for good."""
     report = runner.folder / "report.json"
@@ -102,6 +135,7 @@ def main():
         "training": check_training,
         "threads": check_threads,
         "report": check_report,
+        "side-by-side": check_side_by_side,
     }
     parser.add_argument("check", choices=checks)
     parser.add_argument("--library", type=Path, required=True)

@@ -88,7 +88,11 @@ void describe(const void* identity, const void* call, OpText& text) {
     op_end(within);
 }
 
-constexpr SourceTable kTable{"fake", describe, lever_get, lever_set, nullptr};
+constexpr SourceTable kTable{.name = "fake",
+                             .describe = describe,
+                             .lever_get = lever_get,
+                             .lever_set = lever_set,
+                             .beside = Beside::bounded};
 
 std::array<Kernel, kShared> shared_kernels;
 
@@ -207,12 +211,14 @@ void* run_thread(void* argument) {
 // --------------------------------------------------------------------------------------------
 
 std::size_t reports = 0;
+std::size_t shared = 0;  // looks at which threads shared the budget
 
 void read_reports(const std::atomic<bool>& stop) {
     while (!stop) {
         driver_read([](policy::Controller& controller, const DriverFigures& figures) {
             reports += report_make(controller, figures).dump().size() > 2 ? 1 : 0;
         });
+        shared += globals.width_beside.load() != 0 ? 1 : 0;
         usleep(3000);
     }
 }
@@ -290,6 +296,11 @@ int main(int argc, char** argv) {
     switcher.join();
     reader.join();
     expect(reports > 0, "the report was read meanwhile", static_cast<long>(reports), 0);
+    const char* const policy = std::getenv("CORUN_POLICY");
+    if (policy != nullptr && (std::strcmp(policy, "race") == 0 || std::strcmp(policy, "idle") == 0))
+        expect(shared > 0, "threads side by side share the budget", 0, 0);
+    else if (policy != nullptr)
+        expect(shared == 0, "a width that was asked for is not limited", static_cast<long>(shared), 0);
     std::printf("%zu reports read; %d failures\n", reports, failures.load());
     return failures == 0 ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 import ctypes
 import os
 import threading
+import time
 from pathlib import Path
 
 import torch
@@ -15,6 +16,10 @@ mkl = ctypes.CDLL(str(LIBRARIES / "libtorch_cpu.so"))
 
 def say(where):
     print(where, torch.get_num_threads(), gomp.omp_get_max_threads(), mkl.MKL_Get_Max_Threads(), flush=True)
+
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
 
 
 def work():
@@ -35,9 +40,13 @@ def main():
         torch.set_num_threads(number)
         work()
         say(f"set to {number}")
+        before = tasks()
         thread = threading.Thread(target=in_thread, args=("  another thread",))
         thread.start()
         thread.join()
+        # Its team ends later. MKL's allocator has a lock that a child of fork() would wait for, plain or not.
+        while tasks() > before:
+            time.sleep(0.01)
     child = os.fork()
     if child == 0:
         torch.set_num_threads(1)  # as the workers of a DataLoader do

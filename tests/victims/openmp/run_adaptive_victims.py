@@ -10,6 +10,9 @@ what is fast on the machine.
 
 import ctypes.util
 import re
+import shutil
+import tempfile
+from pathlib import Path
 
 import run_openmp_victims as openmp
 from run_openmp_victims import Case, base, compilers, library, program
@@ -238,9 +241,9 @@ class Chunks(AdaptiveCase):
     @needs_cpus
     def test_a_team_inside(self) -> None:
         for regions in self.regions("chunk-inside").values():
-            outer = [region for region in regions if region["calls"] == CALLS]
-            self.assertGreater(outer[0]["rechunked"], 10)
-            self.assertLess(outer[0]["rechunked"], 102)
+            rechunked = sum(region.get("rechunked", 0) for region in regions)  # a compiler may open it in two places
+            self.assertGreater(rechunked, 10)
+            self.assertLess(rechunked, 102)
 
 
 class Jumps(AdaptiveCase):
@@ -282,9 +285,116 @@ class Told(AdaptiveCase):
                         self.assertEqual((outcome.out, outcome.code), (plain.out, 0))
 
 
+class Paths(AdaptiveCase):
+    """One place that opens regions, of which those who call it make different use."""
+
+    PARTS = (("two-callers", ["coarse", "fine"]), ("wrapped", ["apply < solve_coarse", "apply < solve_fine"]))
+
+    def region(self, behaviour: str, compiler: str, function: str = "smooth", **more: str) -> dict:
+        settings = {**ADAPTIVE, "CORUN_POLICY": "race", **more}
+        outcome = run([program("paths", compiler), behaviour], settings, report=True)
+        self.assertEqual((outcome.out, outcome.err, outcome.code), ("wrong 0\n", "", 0), (behaviour, compiler))
+        found = [region for region in outcome.report["regions"] if region["name"].startswith(function)]
+        self.assertEqual(len(found), 1, outcome.report["regions"])
+        return found[0]
+
+    @needs_cpus
+    def test_callers_are_told_apart(self) -> None:
+        for behaviour, names in self.PARTS:
+            for compiler in compilers():
+                with self.subTest(behaviour=behaviour, compiler=compiler):
+                    region = self.region(behaviour, compiler)
+                    parts = sorted(region["callers"], key=lambda part: part["name"])
+                    self.assertEqual([part["name"] for part in parts], names, region)
+                    for part in parts:
+                        self.assertGreater(part["calls"], 200)
+                        self.assertEqual(len(part["path"]), 1 + names[0].count("<"))
+                    self.assertLessEqual(region["paths_read"], 4, region)  # then they are known
+
+    @needs_cpus
+    def test_nobody_is_asked_without_need(self) -> None:
+        for behaviour in ("steady", "same-caller"):
+            for compiler in compilers():
+                region = self.region(behaviour, compiler)
+                self.assertNotIn("callers", region)
+                if behaviour == "same-caller":
+                    self.assertIn("not by who calls", region["why"])
+
+    @needs_cpus
+    def test_callers_at_any_distance(self) -> None:
+        for compiler in compilers():
+            region = self.region("frames", compiler)
+            self.assertLessEqual(region["paths_read"], 68, region)
+            fine = [part for part in region["callers"] if part["name"] == "fine"]
+            self.assertGreater(fine[0]["calls"], 200, region)
+
+    @needs_cpus
+    def test_another_stack(self) -> None:
+        for compiler in compilers():
+            region = self.region("coroutine", compiler)
+            self.assertEqual(len(region["callers"]), 2)
+
+    @needs_cpus
+    def test_signals(self) -> None:
+        for compiler in compilers():
+            self.region("signals", compiler)
+
+    @needs_cpus
+    def test_libraries_come_and_go(self) -> None:
+        settings = {f"{which.upper()}_LIBRARY": str(openmp.FOLDER / f"victim-calls-back-{which}.so")
+                    for which in ("first", "second")}
+        for compiler in compilers():
+            region = self.region("closed", compiler, **settings)
+            names = sorted(part["name"] for part in region["callers"])
+            self.assertEqual(names, ["coarse", "fine"], region)
+            self.assertLessEqual(region["paths_read"], 75, region)  # of 500 from a library that was opened
+
+    @needs_cpus
+    def test_forks_meanwhile(self) -> None:
+        for compiler in compilers():
+            self.region("forked", compiler)
+
+    @needs_cpus
+    def test_a_constructor_waits_for_the_region(self) -> None:
+        settings = {"WAITING_LIBRARY": str(openmp.FOLDER / "victim-calls-back-waits.so")}
+        region = self.region("constructor", "gcc", **settings)  # LLVM's runtime waits for the loader itself
+        self.assertEqual(len(region["callers"]), 2)
+
+    @needs_cpus
+    def test_without_libunwind(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(openmp.FOLDER / "victim-calls-back-first.so", Path(folder) / "libunwind.so.8")
+            region = self.region("two-callers", "gcc", LD_LIBRARY_PATH=folder)
+        self.assertIn("not known without libunwind", region["why"])
+        self.assertNotIn("callers", region)
+
+    @needs_cpus
+    def test_two_places(self) -> None:
+        for compiler in compilers():
+            outcome = run([program("paths", compiler), "two-places"], ADAPTIVE, report=True)
+            self.assertEqual((outcome.out, outcome.code), ("wrong 0\n", 0))
+            regions = sorted(outcome.report["regions"], key=lambda region: region["caller"])
+            self.assertEqual([region["calls"] for region in regions], [500, 500], regions)
+            self.assertEqual(len({region["object"] for region in regions}), 1)
+            for place, region in zip(("first_place", "second_place"), regions, strict=True):
+                self.assertIn(f" from {place} ", region["name"])
+                self.assertRegex(region["key"], r"^[0-9a-f]{40}\+0x[0-9a-f]+@0x[0-9a-f]+$")
+                self.assertEqual(region["kind"], "resizable")
+            again = run([program("paths", compiler), "two-places"], ADAPTIVE, report=True)
+            self.assertEqual({region["key"] for region in regions}, {one["key"] for one in again.report["regions"]})
+
+    @needs_cpus
+    def test_what_one_place_shows_holds_for_the_other(self) -> None:
+        for compiler in compilers():
+            outcome = run([program("paths", compiler), "asks-in-one"], ADAPTIVE, report=True)
+            self.assertEqual((outcome.out, outcome.code), ("wrong 0\n", 0))
+            for region in outcome.report["regions"]:
+                self.assertEqual((region["kind"], region["resized"]), ("asks-its-team", 0))
+
+
 GROUPS = {
     "resized": Resized, "asks": Asks, "threadprivate": Threadprivate, "named": Named, "nested": Nested,
-    "planned": Planned, "ceiling": Ceiling, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told,
+    "planned": Planned, "ceiling": Ceiling, "loopless": Loopless, "settings": Settings, "chunks": Chunks, "jumps": Jumps, "opened": Opened, "told": Told, "paths": Paths,
 }
 
 
