@@ -285,7 +285,7 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
     }
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
     const bool timed = (flags & untimed) == 0 || decision.record_all;
-    if (decision.gated && timed && gate_enter(thread, entry, width, limit, waits)) [[unlikely]] {
+    if (decision.gated && timed && gate_enter(thread, entry, width, limit, ceiling, waits)) [[unlikely]] {
         width = entry.counted < globals.budget.load(std::memory_order_relaxed) ? entry.counted : 0;
     } else if (timed) {
         entry.flags |= kEntryTimed;

@@ -62,13 +62,25 @@ void open_for_good(const char* why) noexcept {
     message(Level::warning, sentence);
 }
 
-// Held for microseconds. A thread that was ended or left by a jump while it had it must not stop the others.
+// 50 us, which no cancellation ends.
+void nap() noexcept {
+    const timespec time{0, 50'000};
+    syscall(SYS_nanosleep, &time, nullptr);
+}
+
+// Held for microseconds, or until its thread runs again. One that was ended or left by a jump while it had it
+// must not stop the others.
 bool take_lock() noexcept {
-    constexpr int kTries = 1 << 20;  // a second and more
+    constexpr int kSpins = 100;
+    constexpr int kYields = 10'000;
+    constexpr int kNaps = 40'000;
     for (int i = 0; !lock.try_lock(); ++i) {
         if (opened.load(std::memory_order_relaxed)) return false;
-        if (i > 100) sched_yield();
-        if (i == kTries) return open_for_good("its lock was not given back"), false;
+        if (i > kYields)
+            nap();
+        else if (i > kSpins)
+            sched_yield();
+        if (i == kYields + kNaps) return open_for_good("its lock was not given back"), false;
     }
     return true;
 }
@@ -111,6 +123,8 @@ void check(const policy::Gate& now) noexcept {
 void admit(ThreadState& thread, int width) {
     Entry& entry = *thread.gate_entry;
     entry.counted = static_cast<std::uint16_t>(width);
+    if (width < globals.budget.load(std::memory_order_relaxed))
+        entry.flags &= static_cast<std::uint16_t>(~kEntryPlain);
     entry.flags |= kEntryTimed | kEntryGated;
     entry.ticket = globals.ledger.begin(entry.counted);
 }
@@ -267,12 +281,13 @@ void gate_adopt(std::vector<policy::KeyCosts> costs, const std::string& strategy
     gate.load(std::memory_order_relaxed)->adopt(std::move(costs), strategy, cpus, anew);
 }
 
-bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit, bool waits) {
+bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit, int ceiling, bool waits) {
     if (gate.load(std::memory_order_acquire) == nullptr || opened.load(std::memory_order_relaxed))
         return false;
     const int budget = globals.budget.load(std::memory_order_relaxed);
     const int program = program_width(thread, entry);
     int most = limit > 0 ? std::min(limit, budget) : budget;
+    if (ceiling > 0) most = std::min(most, ceiling);
     if (program > 0) most = std::min(most, program);
     auto* const python = holds_gil.load(std::memory_order_relaxed);
     waits = waits && globals.sources[static_cast<std::size_t>(entry.source)].lever_set != nullptr &&

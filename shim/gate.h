@@ -17,10 +17,10 @@ void gate_adopt(std::vector<policy::KeyCosts> costs, const std::string& strategy
 
 /// An op that is no container begins: enters it into the ledger at the width that it gets.
 /// @param own    its width without the gate, 0: the program's own
-/// @param limit  what it may not exceed, 0: none
+/// @param limit  what it may not exceed, nor the `ceiling`; 0: none
 /// @param waits  false: it begins at once
 /// @return false: it was not entered, there is no gate now
-bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit, bool waits);
+bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit, int ceiling, bool waits);
 
 /// It ends, whether it has finished or was left. @return whether it was alone
 bool gate_leave(ThreadState& thread, Entry& entry) noexcept;
