@@ -119,6 +119,18 @@ constexpr std::array<std::string_view, 33> kContainers{"aten::linear",
 constexpr std::array<std::string_view, 8> kOwn{"aten::",      "mkldnn::", "mkldnn_prepacked::", "mkl::",
                                                "quantized::", "sparse::", "_quantized::",       "onednn::"};
 
+// "dim_IntList" of aten::sum.dim_IntList, or empty. An operator may do no more than call another overload of
+// its name with the same inputs: that other one is what works.
+std::string_view overload_of(const void* schema) {
+    constexpr std::size_t kLongest = 60;
+    const char* const bytes = static_cast<const char*>(schema) + kSchemaOverload;
+    if (!readable(bytes) || !readable(bytes + sizeof(char*))) return {};
+    const auto text = at<const char*>(bytes, 0);
+    const auto length = at<std::size_t>(bytes, sizeof(char*));
+    if (length == 0 || length > kLongest || !readable(text) || !readable(text + length)) return {};
+    return {text, length};
+}
+
 bool is_container(std::string_view name) {
     return std::find(kContainers.begin(), kContainers.end(), name) != kContainers.end() ||
            std::none_of(kOwn.begin(), kOwn.end(),
@@ -179,7 +191,9 @@ bool layout_describe(const void* record, const char* name, std::size_t count, Op
         return false;
     const Inputs all = inputs_of(record, count);
     if (all.count != count) return false;
-    std::snprintf(text.kind, sizeof text.kind, "%s", name);
+    const std::string_view overload = overload_of(schema);
+    std::snprintf(text.kind, sizeof text.kind, "%s%s%.*s", name, overload.empty() ? "" : ".",
+                  static_cast<int>(overload.size()), overload.data());
     text.container = is_container(name);
     count_shape(schema);
     if (is_varied(schema)) {

@@ -44,6 +44,9 @@ inline constexpr std::size_t kRecordNameIndex = kRecordName + 32;
 inline constexpr std::size_t kRecordInputs = 208;  ///< c10::ArrayRef<IValue>: pointer, length
 inline constexpr std::uint8_t kNameIsSchema = 1;
 
+/// c10::FunctionSchema: name, then the overload's, both std::string.
+inline constexpr std::size_t kSchemaOverload = 32;  ///< pointer, length
+
 /// c10::IValue.
 struct Value {
     const void* payload;

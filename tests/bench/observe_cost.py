@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What CORUN_MODE=observe costs a training step, measured inside one process.
+"""What CORUN_MODE=observe, or whatever else changes no width, costs a training step, measured inside one process.
 
     LD_PRELOAD=libcorun.so CORUN_MODE=observe python tests/bench/observe_cost.py [lstm]
+    LD_PRELOAD=libcorun.so CORUN_POLICY=pass-through CORUN_NODE=auto python tests/bench/observe_cost.py torch-mlp
 
 The program trains and meanwhile switches the work of its own hooks off and on
 through its control page, in windows of half a second that follow each other as
@@ -34,11 +35,12 @@ from control_page import ControlPage  # noqa: E402
 # Two-sided 95 % points of Student's t; between two rows the upper, wider one holds.
 STUDENT = {5: 2.571, 10: 2.228, 15: 2.131, 20: 2.086, 25: 2.060, 30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980}
 SKIPPED_STEPS = 2  # after a switch
+WORKLOADS = ("lstm", "gru", "transformer", "resnet", "dcgan", "inception", "torch-mlp", "torch-transformer", "numpy-linalg")
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workload", nargs="?", default="lstm", choices=["lstm", "gru", "transformer", "resnet", "dcgan", "inception"])
+    parser.add_argument("workload", nargs="?", default="lstm", choices=WORKLOADS)
     parser.add_argument("--blocks", type=int, default=32)
     parser.add_argument("--window", type=float, default=0.5, metavar="SECONDS")
     parser.add_argument("--warmup", type=float, default=15.0, metavar="SECONDS", help="for the ops to settle")
@@ -123,7 +125,8 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 def main() -> None:
     options = parse_arguments()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    step = importlib.import_module(f"workloads.{options.workload}").make_step(options.seed)
+    module = importlib.import_module(f"workloads.{options.workload.replace('-', '_')}")
+    step = module.make_step(options.seed, *(["100"] if options.workload == "numpy-linalg" else []))
     step()
     try:
         page = ControlPage(os.getpid())
@@ -149,7 +152,8 @@ def main() -> None:
     mean, low, high = interval(ratios)
     if others > 0.1:
         print(f"the machine was not quiet: others had {100 * others:.0f} % of its CPU time")
-    print(f"{options.workload}, CORUN_MODE={os.environ.get('CORUN_MODE', 'tune')}: the hooks' work costs"
+    settings = " ".join(f"{name}={value}" for name, value in os.environ.items() if name.startswith("CORUN_"))
+    print(f"{options.workload}, {settings}: the hooks' work costs"
           f" {mean:+.2f} % (95 %: {low:+.2f} to {high:+.2f}), {options.blocks} blocks, {meter.steps} steps")
     print(json.dumps({"workload": options.workload, "percent": round(mean, 3), "low": round(low, 3),
                       "high": round(high, 3), "blocks": options.blocks, "steps": meter.steps,

@@ -34,6 +34,7 @@ SAME(at::RecordFunction, fn_, known::kRecordName);
 SAME(at::RecordFunction, inputs_, known::kRecordInputs);
 SAME(c10::FunctionSchema, name_, 0U);
 SAME(c10::OperatorName, name, 0U);
+SAME(c10::OperatorName, overload_name, known::kSchemaOverload);
 
 static_assert(sizeof(c10::IValue) == sizeof(known::Value));
 SAME(c10::IValue, payload, offsetof(known::Value, payload));
@@ -66,6 +67,12 @@ int main() {
     alignas(c10::FunctionSchema) static char schema[sizeof(c10::FunctionSchema)];
     *name = std::cref(*reinterpret_cast<const c10::FunctionSchema*>(schema));
     wrong += bytes[index] == known::kNameIsSchema && at_offset<const void*>(bytes, 0) == schema ? 0 : 1;
+
+    const std::string overload(40, 'x');
+    wrong += at_offset<const char*>(&overload, 0) == overload.data() &&
+                     at_offset<std::size_t>(&overload, sizeof(char*)) == overload.size()
+                 ? 0
+                 : 1;
 
     std::optional<at::StepCallbacks> callbacks;
     const auto& seen = reinterpret_cast<const known::StepCallbacks&>(callbacks);

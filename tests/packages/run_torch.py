@@ -125,6 +125,11 @@ def check_report(runner):
     products = [op for op in ops if op["name"] in ("aten::addmm", "aten::mm")]
     assert all("[" in op["shapes"] or op["shapes"] == "(varied)" for op in products), products
     assert "torch.set_num_threads" in (out["static_setting"] or {"text": "torch.set_num_threads"})["text"], out
+    # A sum that calls its other overload: that one works.
+    runner.checked(["-c", "import torch\nx = torch.ones(100000)\nfor _ in range(300): x.sum()"], corun=options)
+    out = json.loads(report.read_text())
+    (total,) = [op for op in out["ops"] if op["name"].startswith("aten::sum")]
+    assert total["name"] == "aten::sum.dim_IntList" and total["calls"] > 250, out["ops"]
     print(source, sorted(seen))
 
 
