@@ -331,7 +331,7 @@ class Paths(AdaptiveCase):
     def test_callers_at_any_distance(self) -> None:
         for compiler in compilers():
             region = self.region("frames", compiler)
-            self.assertLessEqual(region.get("paths_read", 0), 68, region)
+            self.assertLessEqual(region.get("paths_read", 0), 80, region)
             fine = [part for part in self.callers(region) if part["name"] == "fine"]
             self.assertGreater(fine[0]["calls"], 20, region)
 
@@ -354,7 +354,7 @@ class Paths(AdaptiveCase):
             region = self.region("closed", compiler, **settings)
             names = sorted(part["name"] for part in self.callers(region))
             self.assertEqual(names, ["coarse", "fine"], region)
-            self.assertLessEqual(region["paths_read"], 75, region)  # of 500 from a library that was opened
+            self.assertLessEqual(region["paths_read"], 90, region)  # of 900 from a library that was opened
 
     @needs_cpus
     def test_forks_meanwhile(self) -> None:
@@ -381,7 +381,7 @@ class Paths(AdaptiveCase):
             outcome = run([program("paths", compiler), "two-places"], ADAPTIVE, report=True)
             self.assertEqual((outcome.out, outcome.code), ("wrong 0\n", 0))
             regions = sorted(outcome.report["regions"], key=lambda region: region["caller"])
-            self.assertEqual([region["calls"] for region in regions], [500, 500], regions)
+            self.assertEqual([region["calls"] for region in regions], [900, 900], regions)
             self.assertEqual(len({region["object"] for region in regions}), 1)
             for place, region in zip(("first_place", "second_place"), regions, strict=True):
                 self.assertIn(f" from {place} ", region["name"])
