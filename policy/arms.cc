@@ -17,6 +17,11 @@ std::string number_name(const char* prefix, double value) {
     return text;
 }
 
+// What comes behind `prefix`; nothing where `name` does not begin with it.
+std::string text_after(const std::string& name, const std::string& prefix) {
+    return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : std::string();
+}
+
 WidthRow everywhere(int width) {
     WidthRow row{};
     row.fill(static_cast<std::uint16_t>(width));
@@ -58,9 +63,10 @@ WidthRow idle_row(const OpView& op, const std::vector<int>& widths) {
 }  // namespace
 
 std::optional<double> number_after(const std::string& name, const std::string& prefix) {
-    if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return std::nullopt;
+    const std::string text = text_after(name, prefix);
+    if (text.empty()) return std::nullopt;
     char* end = nullptr;
-    const double value = std::strtod(name.c_str() + prefix.size(), &end);
+    const double value = std::strtod(text.c_str(), &end);
     if (*end != '\0' || !(value >= 0.0)) return std::nullopt;
     return value;
 }
@@ -78,8 +84,13 @@ std::vector<int> mixed_widths(int budget, bool coarse) {
     return widths;
 }
 
-std::vector<Arm> race_arms(int budget) {
+std::vector<Arm> race_arms(int budget, GateMode gate) {
     std::vector<Arm> arms{Arm{}};
+    if (gate == GateMode::alone && budget > 1) {
+        for (const char* name : {"gate-s1", "gate-s3", "gate-idle", "gate-price-0.05"})
+            arms.push_back(*arm_by_name(name, budget));
+        return arms;
+    }
     const std::vector<int> widths = candidate_widths(budget);
     for (std::size_t i = 0; i + 1 < widths.size() && i < 6; ++i)
         arms.push_back({ArmKind::uniform, static_cast<double>(widths[i]), number_name("uniform", widths[i])});
@@ -88,11 +99,21 @@ std::vector<Arm> race_arms(int budget) {
     arms.push_back({ArmKind::by_type, 0.0, "s2"});
     arms.push_back({ArmKind::idle, 0.0, "idle"});
     for (double lambda : kPrices) arms.push_back({ArmKind::price, lambda, number_name("price", lambda)});
+    for (const char* name : {"gate-s1", "gate-idle"})
+        if (gate == GateMode::beside) arms.push_back(*arm_by_name(name, budget));
     arms.resize(std::min(arms.size(), kArmSlots));
     return arms;
 }
 
 std::optional<Arm> arm_by_name(const std::string& name, int budget) {
+    if (const std::string gated = text_after(name, "gate-"); !gated.empty()) {
+        const bool of_types = gated == "s3";  // its widths are S2's
+        auto arm = arm_by_name(of_types ? "s2" : gated, budget);
+        if (!arm || !arm->needs_curves() || !arm->gate.empty()) return std::nullopt;
+        arm->gate = of_types ? gated : arm->name;
+        arm->name = "gate-" + arm->gate;
+        return arm;
+    }
     if (name == "pass-through") return Arm{};
     if (name == "s1") return Arm{ArmKind::optimum, 0.0, name};
     if (name == "s2") return Arm{ArmKind::by_type, 0.0, name};

@@ -34,6 +34,7 @@ struct Arm {
     ArmKind kind = ArmKind::pass_through;
     double value = 0.0;  ///< uniform: width; price: lambda
     std::string name = "pass-through";
+    std::string gate{};  ///< the strategy by which ops wait for their turn (strategy.h); empty: none does
 
     [[nodiscard]] bool dynamic() const { return kind == ArmKind::idle; }
     [[nodiscard]] bool needs_curves() const {
@@ -45,11 +46,18 @@ struct Arm {
 /// 1, 2, 4, ... and the budget itself.
 [[nodiscard]] std::vector<int> candidate_widths(int budget);
 
-/// The arms that a race starts with on `budget` CPUs; element 0 is pass-through. At most kArmSlots.
-[[nodiscard]] std::vector<Arm> race_arms(int budget);
+/// Whether arms in which ops wait take part.
+enum class GateMode {
+    off,
+    beside,  ///< they race with the others
+    alone,   ///< they and pass-through race
+};
 
-/// By name as in CORUN_POLICY ("uniform-2", "price-0.05"); nothing when there is no such arm ("race" is
-/// none).
+/// The arms that a race starts with on `budget` CPUs; element 0 is pass-through. At most kArmSlots.
+[[nodiscard]] std::vector<Arm> race_arms(int budget, GateMode gate = GateMode::off);
+
+/// By name as in CORUN_POLICY ("uniform-2", "price-0.05", "gate-s3"); nothing when there is no such arm
+/// ("race" is none).
 [[nodiscard]] std::optional<Arm> arm_by_name(const std::string& name, int budget);
 
 /// The number in "price-0.05" behind "price-", 0 or more; nothing where `name` is not of that form.

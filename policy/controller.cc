@@ -30,11 +30,25 @@ constexpr double kFreedShare = 0.2;
 // the number of CPUs: only an arm that the curves call slower than that is not tried.
 constexpr double kSoloShare = 0.9;
 
+// Seconds at width 1, 2, ... from those at some: on a line between them, or the next narrower's where a
+// runtime is not to be given what lies between.
+std::vector<double> between(const std::vector<int>& widths, const std::vector<double>& points, bool coarse) {
+    std::vector<double> seconds{points.front()};
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+        const int from = widths[i - 1];
+        const int steps = widths[i] - from;
+        for (int step = 1; step < steps; ++step)
+            seconds.push_back(points[i - 1] + (coarse ? 0.0 : (points[i] - points[i - 1]) * step / steps));
+        seconds.push_back(points[i]);
+    }
+    return seconds;
+}
+
 }  // namespace
 
 Controller::Controller(ControllerSettings settings, double now)
     : settings_(std::move(settings)),
-      arms_(race_arms(settings_.budget)),
+      arms_(race_arms(settings_.budget, settings_.gate)),
       explorer_(settings_.explorer),
       random_(settings_.seed),
       started_(now),
@@ -278,6 +292,7 @@ double Controller::difference(ArmId a, ArmId b) const {
     const auto seconds = [this](OpId op, int width) {
         return explorer_.predict(op, width > 0 ? width : settings_.budget);
     };
+    if (arms_[static_cast<std::size_t>(a)].gate != arms_[static_cast<std::size_t>(b)].gate) return 1.0;
     double differing = 0.0;
     double all = 0.0;
     for (OpId op = 0; op < ops_.size(); ++op) {
@@ -387,6 +402,19 @@ void Controller::rebuild_tables() {
                 ops_[id].phase == current_)  // another phase has decided by what it knew
                 rows_[arm][id] = width_row(arms_[arm], view(id), settings_.budget, settings_.coarse);
     tables_changed_ = true;
+}
+
+std::vector<KeyCosts> Controller::costs() const {
+    const std::vector<int> widths = mixed_widths(settings_.budget, settings_.coarse);
+    std::vector<KeyCosts> keys;
+    for (OpId id = 0; id < ops_.size(); ++id) {
+        KeyCosts& key = keys.emplace_back(KeyCosts{ops_[id].info.source + "/" + ops_[id].info.kind, {}});
+        std::vector<double> points;
+        for (const int width : widths)
+            if (const auto seconds = explorer_.predict(id, width)) points.push_back(*seconds);
+        if (points.size() == widths.size()) key.seconds = between(widths, points, settings_.coarse);
+    }
+    return keys;
 }
 
 void Controller::find_gains() {

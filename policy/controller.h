@@ -14,6 +14,7 @@
 #include "model/explorer.h"
 #include "model/profile.h"
 #include "policy/arms.h"
+#include "policy/cost_table.h"
 #include "policy/epoch.h"
 #include "policy/node_share.h"
 #include "policy/phase.h"
@@ -28,6 +29,7 @@ struct ControllerSettings {
     std::string policy = "race";  ///< "race" or the name of an arm
     bool observe = false;         ///< pass-through only, nothing is decided
     bool replay = false;          ///< widths come from the profile, nothing is explored
+    GateMode gate = GateMode::off;
     bool coarse = false;  ///< the runtime pays for a change between widths that are neither 1 nor the budget
     double cheap_seconds = 3e-6;                     ///< ops below are not explored
     model::ExplorerSettings explorer{.samples = 5};  ///< each of another step, whose noise it shares
@@ -99,6 +101,8 @@ class Controller {
     [[nodiscard]] bool take_tables_changed();
     [[nodiscard]] WidthRow row(OpId op, ArmId arm) const;
     [[nodiscard]] const std::vector<Arm>& arms() const { return arms_; }
+    /// What ops take at each width, by the curves; without seconds where that is not known. For a gate.
+    [[nodiscard]] std::vector<KeyCosts> costs() const;
 
     /// Knowledge of an earlier run; to be called before the first window ends. Ops come to it as they appear.
     void restore(model::Profile profile);

@@ -27,6 +27,15 @@ class Ledger {
         return ticket.alone && static_cast<std::uint32_t>(before >> 32) == ticket.starts;
     }
 
+    struct Held {
+        int open;    ///< scopes
+        int widths;  ///< their sum
+    };
+    /// Both at one instant.
+    [[nodiscard]] Held held() const noexcept {
+        const std::uint64_t word = word_.load(std::memory_order_relaxed);
+        return {open(word), static_cast<std::uint16_t>(word)};
+    }
     [[nodiscard]] int open() const noexcept { return open(word_.load(std::memory_order_relaxed)); }
     [[nodiscard]] int widths() const noexcept {
         return static_cast<std::uint16_t>(word_.load(std::memory_order_relaxed));

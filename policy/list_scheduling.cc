@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "policy/arms.h"
+#include "policy/gate.h"
 #include "policy/strategy.h"
 
 namespace corun::policy {
@@ -19,6 +21,9 @@ class List final : public Strategy {
 
     void begin_step() override { ready_.clear(); }
     void ready(OpIndex op) override { ready_.insert({-plan_.levels[op], op}); }
+    void withdraw(OpIndex op) override {
+        if (const auto at = ready_.find({-plan_.levels[op], op}); at != ready_.end()) ready_.erase(at);
+    }
     std::optional<Start> next(const Situation& situation) override {
         if (situation.idle < 1)
             return plan_.siblings && situation.idle_siblings > 0 ? sibling(situation) : std::nullopt;
@@ -107,8 +112,8 @@ class List final : public Strategy {
     const CostTable& costs_;
     Plan plan_;
     PlanRule rule_;
-    std::set<std::pair<double, OpIndex>> ready_;  // most urgent first
-    std::vector<std::pair<double, int>> ends_;    // scratch
+    std::multiset<std::pair<double, OpIndex>> ready_;  // most urgent first; an op may be there twice, live
+    std::vector<std::pair<double, int>> ends_;         // scratch
 };
 
 std::vector<double> seconds_of(const TaskGraph& graph, const CostTable& costs,
@@ -283,6 +288,11 @@ std::optional<PaperStrategies> paper_by_name(const std::string& name) {
 
 std::unique_ptr<Strategy> strategy_by_name(const std::string& name, const TaskGraph& graph,
                                            const CostTable& costs, int cpus) {
+    constexpr std::string_view kGate = "gate-";
+    if (name.rfind(kGate, 0) == 0) {
+        auto inner = strategy_by_name(name.substr(kGate.size()), graph, costs, cpus);
+        return inner ? std::make_unique<Gated>(std::move(inner), graph, costs, GateRules{}) : nullptr;
+    }
     if (const auto which = paper_by_name(name)) return make_paper(graph, costs, *which);
     if (name == "idle") return make_idle(graph, costs);
     if (name == "cpa" || name == "mcpa")

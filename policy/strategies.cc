@@ -9,7 +9,28 @@
 #include "policy/strategy.h"
 
 namespace corun::policy {
+
+void note_begun(std::vector<Running>& running) {
+    const std::size_t fresh = running.size() - 1;
+    for (std::size_t i = 0; i < fresh; ++i)
+        running[i].paired = fresh == 1 && running[i].begins == running[1].begins;
+    if (fresh != 1) return;
+    running[0].beside = running[1].key;
+    running[1].paired = true;
+    running[1].beside = running[0].key;
+}
+
+void note_ended(std::vector<Running>& running) {
+    for (Running& each : running) each.paired = false;
+}
+
 namespace {
+
+// The first of them in the order in which they became ready.
+template <typename Ready>
+void take_out(Ready& ready, OpIndex op) {
+    if (const auto at = std::find(ready.begin(), ready.end(), op); at != ready.end()) ready.erase(at);
+}
 
 class Grid final : public Strategy {
   public:
@@ -18,6 +39,7 @@ class Grid final : public Strategy {
 
     void begin_step() override { ready_.clear(); }
     void ready(OpIndex op) override { ready_.push_back(op); }
+    void withdraw(OpIndex op) override { take_out(ready_, op); }
     std::optional<Start> next(const Situation& situation) override {
         if (ready_.empty() || situation.running.size() >= inter_) return std::nullopt;
         const OpIndex op = ready_.front();
@@ -38,6 +60,7 @@ class Paper final : public Strategy {
 
     void begin_step() override { ready_.clear(); }
     void ready(OpIndex op) override { ready_.push_back(op); }
+    void withdraw(OpIndex op) override { take_out(ready_, op); }
     void learn(KeyIndex op, KeyIndex beside, double slowdown) override {
         if (which_.co_run) pairs_.add(op, beside, slowdown);
     }
@@ -132,6 +155,7 @@ class Idle final : public Strategy {
 
     void begin_step() override { ready_.clear(); }
     void ready(OpIndex op) override { ready_.push_back(op); }
+    void withdraw(OpIndex op) override { take_out(ready_, op); }
     std::optional<Start> next(const Situation& situation) override {
         if (ready_.empty() || situation.idle < 1) return std::nullopt;
         const int share = std::max(1, situation.idle / static_cast<int>(ready_.size()));

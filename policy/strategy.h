@@ -3,6 +3,7 @@
 // ops that are ready, those that run, the CPUs that are idle. Planning strategies also know the graph.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,7 +22,15 @@ struct Running {
     int width = 0;
     double ends = 0.0;      ///< as predicted at its begin, seconds
     bool siblings = false;  ///< on the second hardware threads of busy cores
+    double begins = 0.0;    ///< seconds
+    bool paired = false;    ///< one other op has run all the time so far, and nothing else: ...
+    KeyIndex beside = 0;    ///< ... this
 };
+
+/// Who runs beside whom: to be told when the last of them has just begun, and when one of them has ended and
+/// is gone.
+void note_begun(std::vector<Running>& running);
+void note_ended(std::vector<Running>& running);
 
 /// The state at one moment.
 struct Situation {
@@ -47,6 +56,10 @@ class Strategy {
     virtual void ready(OpIndex op) = 0;
     /// The next op that begins now, or nothing until something changes. It is no longer ready then.
     [[nodiscard]] virtual std::optional<Start> next(const Situation& situation) = 0;
+    /// A ready op was begun by somebody else.
+    virtual void withdraw(OpIndex op) = 0;
+    /// When next() may say more though nothing has changed, in seconds.
+    [[nodiscard]] virtual double wakes() const { return std::numeric_limits<double>::infinity(); }
     /// An op took `slowdown` times as long as predicted while `beside` ran all the time, and nothing else.
     virtual void learn(KeyIndex /*op*/, KeyIndex /*beside*/, double /*slowdown*/) {}
 };
@@ -102,7 +115,8 @@ enum class PlanRule {
                                    int cpus);
 
 /// By name: "s1" "s2" "s3" "s4" (each on top of those before), "s2-alone" ..., "cpa" "mcpa" "heft" "idle"
-/// "price" "price+s4" "price-<lambda>" "uniform-<n>". Nothing when there is no such strategy.
+/// "price" "price+s4" "price-<lambda>" "uniform-<n>", and "gate-" before any: under the gate's rules. Nothing
+/// when there is no such strategy.
 [[nodiscard]] std::unique_ptr<Strategy> strategy_by_name(const std::string& name, const TaskGraph& graph,
                                                          const CostTable& costs, int cpus);
 

@@ -29,6 +29,7 @@ constinit std::atomic<bool> looking{false};  // guards all up to the next line o
 constinit CgroupReader cgroups("/sys/fs/cgroup", "/proc/self/cgroup");
 constinit bool frozen = false;
 constinit int cpus_option = 0;
+constinit int cpus_emulated = 0;
 constinit Mask first_thread{};  // by the latest scan
 constinit Mask all_threads{};
 constinit Mask scratch{};
@@ -160,11 +161,12 @@ void read_steal(std::uint64_t& stolen, std::uint64_t& spent) {
 
 }  // namespace
 
-void budget_start(const char* cgroup_root, int option, bool stays) noexcept {
+void budget_start(const char* cgroup_root, int option, bool stays, int emulated) noexcept {
     const Looking mine;
     if (!mine) return;
     cgroups.set_root(cgroup_root);
     cpus_option = option;
+    cpus_emulated = emulated;
     frozen = stays;
     const std::uint64_t now = monotonic_nanoseconds();
     look(now);
@@ -182,7 +184,7 @@ std::uint64_t budget_refresh() noexcept {
 }
 
 Budget budget_now() noexcept {
-    return make_budget(now_affinity.load(std::memory_order_relaxed),
+    return make_budget(cpus_emulated > 0 ? cpus_emulated : now_affinity.load(std::memory_order_relaxed),
                        now_quota.load(std::memory_order_relaxed), now_share.load(std::memory_order_relaxed),
                        cpus_option);
 }

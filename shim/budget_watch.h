@@ -13,7 +13,8 @@ namespace corun {
 /// At the start of the process.
 /// @param cgroup_root kept, not copied
 /// @param frozen      what is found now stays in force
-void budget_start(const char* cgroup_root, int cpus_option, bool frozen) noexcept;
+/// @param emulated    CPUs of a machine that is not there, in the mask's place; 0: none
+void budget_start(const char* cgroup_root, int cpus_option, bool frozen, int emulated) noexcept;
 
 /// Looks again if the last look is a quarter of a second old. @return nanoseconds of the monotonic clock
 std::uint64_t budget_refresh() noexcept;

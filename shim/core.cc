@@ -6,6 +6,7 @@
 
 #include "shim/clock.h"
 #include "shim/driver.h"
+#include "shim/gate.h"
 #include "shim/process.h"
 #include "shim/side_by_side.h"
 #include "shim/state.h"
@@ -67,14 +68,20 @@ void pull_lever(const ThreadState& thread, Entry& entry) {
     entry.flags |= kEntryLever;
 }
 
+// @return whether nothing else was open
+inline bool leave_ledger(ThreadState& thread, Entry& entry) {
+    if ((entry.flags & kEntryGated) != 0) [[unlikely]]
+        return gate_leave(thread, entry);
+    return globals.ledger.end(entry.ticket, entry.counted);
+}
+
 // Takes the innermost scope off; `finished` is false when the program left it by a jump.
 void drop_innermost(ThreadState& thread, bool finished) {
     const std::uint32_t depth = thread.depth.load(std::memory_order_relaxed) - 1;
     Entry& entry = thread.stack[depth];
     if ((entry.flags & kEntryLever) != 0) restore_lever(thread, entry);
     if ((entry.flags & kEntryTimed) != 0) {
-        const bool solo = globals.ledger.end(entry.ticket, entry.counted);
-        if (solo && finished) entry.flags |= kEntrySolo;
+        if (leave_ledger(thread, entry) && finished) entry.flags |= kEntrySolo;
     }
     thread.depth.store(depth, std::memory_order_relaxed);
 }
@@ -88,9 +95,9 @@ void drop_innermost(ThreadState& thread, bool finished) {
 }
 
 // A scope that turns out to hold others is a container: it gives its width back and counts for nothing.
-[[gnu::noinline]] void become_container(const ThreadState& thread, Entry& entry) {
+[[gnu::noinline]] void become_container(ThreadState& thread, Entry& entry) {
     if ((entry.flags & kEntryLever) != 0) restore_lever(thread, entry);
-    if ((entry.flags & kEntryTimed) != 0) globals.ledger.end(entry.ticket, entry.counted);
+    if ((entry.flags & kEntryTimed) != 0) leave_ledger(thread, entry);
     entry.flags = kEntryContainer;
     entry.record->flags.fetch_or(kContainer, std::memory_order_relaxed);
 }
@@ -124,22 +131,6 @@ void drop_innermost(ThreadState& thread, bool finished) {
     thread.busy = true;
     driver_visit(now, anchor);
     thread.busy = false;
-}
-
-// This thread was quiet for long: were all? Then nobody had a scope open since the latest of their ends.
-[[gnu::noinline]] void note_quiet(std::uint64_t now) {
-    std::uint64_t latest = globals.quiet_until.load(std::memory_order_relaxed);
-    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < count; ++i) {
-        const ThreadState* thread = globals.threads[i].load(std::memory_order_relaxed);
-        if (thread == nullptr) continue;
-        if (thread->depth.load(std::memory_order_relaxed) > 0) return;
-        const std::uint64_t last = thread->last.load(std::memory_order_relaxed);
-        if (last > latest) latest = last;
-    }
-    if (now <= latest || now - latest < globals.gap) return;
-    globals.quiet_until.store(now, std::memory_order_relaxed);
-    globals.quiet.fetch_add(now - latest, std::memory_order_relaxed);
 }
 
 std::uint16_t random_width(ThreadState& thread) {
@@ -259,7 +250,7 @@ inline std::uint64_t note_begin(ThreadState& thread, const OpRecord& record, std
     const std::uint64_t now = ticks();
     const std::uint64_t last = thread.last.load(std::memory_order_relaxed);
     if (now - last > globals.gap && depth == 0) [[unlikely]]
-        note_quiet(now);
+        core_note_quiet(now);
     thread.last.store(now, std::memory_order_relaxed);
     if ((flags & kAnchor) != 0 || now >= globals.due.load(std::memory_order_relaxed)) [[unlikely]]
         visit_driver(thread, now, (flags & kAnchor) != 0 ? &record : nullptr);
@@ -281,9 +272,9 @@ inline Entry& push(ThreadState& thread, const void* frame, OpRecord& record, Sou
     return entry;
 }
 
-// An op that is no container: its width, and whether it is timed.
+// An op that is no container: its width, and whether it is timed. `waits`: it may.
 inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, std::uint32_t flags,
-                      Entry& entry, int limit = 0) {
+                      Entry& entry, bool waits, int limit = 0) {
     const Decision decision = globals.decision.load(std::memory_order_relaxed);
     std::uint16_t width = decide(thread, record, flags, decision, entry);
     if (width == 0) entry.flags |= kEntryPlain;
@@ -295,7 +286,10 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
         entry.flags &= static_cast<std::uint16_t>(~kEntryAssigned);
     }
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
-    if ((flags & untimed) == 0 || decision.record_all) {
+    const bool timed = (flags & untimed) == 0 || decision.record_all;
+    if (decision.gated && timed && gate_enter(thread, entry, width, limit, ceiling, waits)) [[unlikely]] {
+        width = entry.counted < globals.budget.load(std::memory_order_relaxed) ? entry.counted : 0;
+    } else if (timed) {
         entry.flags |= kEntryTimed;
         entry.counted = width != 0 ? width : globals.budget.load(std::memory_order_relaxed);
         entry.ticket = globals.ledger.begin(entry.counted);
@@ -371,7 +365,7 @@ int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t sh
     const std::uint64_t now = note_begin(*thread, record, flags, depth);
     Entry& entry = push(*thread, &scope, record, source, now);
     scope.depth = depth + 1;
-    if ((flags & kContainer) == 0) return begin_work(*thread, *slot, record, flags, entry, limit);
+    if ((flags & kContainer) == 0) return begin_work(*thread, *slot, record, flags, entry, depth == 0, limit);
     entry.flags = kEntryContainer;
     return 0;
 }
@@ -410,7 +404,7 @@ Begun op_begin_at(const void* frame, Source source, const void* identity, std::u
     const std::uint64_t now = note_begin(*thread, record, flags, depth);
     if (cheap) return Begun::cheap;
     Entry& entry = push(*thread, frame, record, source, now);
-    begin_work(*thread, *slot, record, flags, entry);
+    begin_work(*thread, *slot, record, flags, entry, depth == 0 && (flags & kUnjudged) == 0);
     if ((flags & kUnjudged) == 0) return (flags & kWanted) != 0 ? Begun::fresh : Begun::op;
     entry.flags |= kEntryJudged;
     return Begun::open;

@@ -15,6 +15,7 @@
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/epochs.h"
+#include "shim/gate.h"
 #include "shim/message.h"
 #include "shim/node.h"
 #include "shim/op_table.h"
@@ -90,6 +91,7 @@ class Driver {
     void drain(std::uint64_t now);
     void figures(DriverFigures& out) const;
     void restart(std::uint64_t now) { start_settling(now); }
+    void without_gate(std::uint64_t now) { gate_arm_ = 0, set_decision(now); }
     Controller& controller() { return epochs_.longest(); }
     double seconds(std::uint64_t now) const { return static_cast<double>(now - origin_) * tick_; }
 
@@ -114,6 +116,7 @@ class Driver {
     double tick_;  ///< seconds
     OpTable table_;
     Directive directive_;
+    policy::ArmId gate_arm_ = 0;  ///< whose costs the gate has; 0, which has none: nobody's
     std::vector<RawSample> batch_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
@@ -238,7 +241,7 @@ void Driver::close_window(std::uint64_t now) {
     window.stopped =
         window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
     controller_->window_ended(window, seconds(now));
-    table_.apply_tables();
+    if (table_.apply_tables()) gate_arm_ = 0;
     if (controller_->plan(seconds(now))) table_.apply_assignments();
     apply_directive(now);
     if (now >= next_status_) {
@@ -255,6 +258,7 @@ void Driver::enter_epoch(std::uint64_t now) {
     directive_ = {};
     controller_ = &epochs_.current();
     table_.rebind(*controller_);
+    gate_arm_ = 0;
     epoch_from_ = now;
     apply_directive(now);
     start_settling(now);
@@ -288,11 +292,17 @@ void Driver::set_decision(std::uint64_t now) {
     decision.exploring = directive_.explore;
     decision.record_all = directive_.record_all;
     decision.ceiling = static_cast<std::uint16_t>(epochs_.ceiling());
+    decision.gated = !arm.gate.empty() && !decision.exploring && !decision.record_all;
+    if (decision.gated && gate_arm_ != directive_.arm) {
+        gate_adopt(controller_->costs(), arm.gate, controller_->budget(), gate_arm_ == 0);
+        gate_arm_ = directive_.arm;
+    }
     if (now >= next_stretch_) {
         next_stretch_ = now + in_ticks(kStretchSeconds);
         stretch_ = (stretch_ + 1) % kStretches;
     }
-    decision.sparse = stretch_ != 0 && !decision.dynamic && !decision.exploring && !decision.record_all;
+    decision.sparse =
+        stretch_ != 0 && !decision.dynamic && !decision.gated && !decision.exploring && !decision.record_all;
     constexpr std::uint64_t kOpen = ~std::uint64_t{0};
     if (decision.sparse && dense_until_ == kOpen) dense_until_ = now;
     if (!decision.sparse && dense_until_ != kOpen) {
@@ -356,21 +366,7 @@ void Driver::figures(DriverFigures& out) const {
         out.calls[op] = globals.records[op].calls.load(std::memory_order_relaxed);
         out.container[op] = (globals.records[op].flags.load(std::memory_order_relaxed) & kContainer) != 0;
     }
-    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < count; ++i) {
-        const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
-        if (thread == nullptr) continue;
-        out.dropped += thread->dropped.load(std::memory_order_relaxed);
-        out.open_scopes += static_cast<int>(thread->depth.load(std::memory_order_relaxed));
-        for (std::size_t s = 0; s < out.ops.size(); ++s)
-            out.ops[s] += thread->ops[s].load(std::memory_order_relaxed);
-        for (const Slot& slot : thread->slots)
-            if (const OpRecord* record = slot.record.load(std::memory_order_acquire))
-                if (const auto op = static_cast<std::size_t>(record - globals.records); op < out.calls.size())
-                    out.calls[op] += slot.calls.load(std::memory_order_relaxed);
-    }
-    for (std::size_t s = 0; s < out.async_ops.size(); ++s)
-        out.async_ops[s] = globals.async_ops[s].load(std::memory_order_relaxed);
+    figures_of_threads(out);
 }
 
 // Whatever goes wrong in here must not reach the program: the hooks forward from then on.
@@ -479,6 +475,7 @@ void driver_after_fork() noexcept {
         thread->depth.store(0, std::memory_order_relaxed);
         thread->in_use = false;
     }
+    if (driver != nullptr) guarded([] { driver->without_gate(ticks()); });
     globals.ledger.clear();
     globals.width_beside.store(0, std::memory_order_relaxed);
     if (this_thread != nullptr) pthread_getcpuclockid(pthread_self(), &this_thread->clock);

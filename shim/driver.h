@@ -40,6 +40,9 @@ struct DriverFigures {
     std::vector<const policy::Controller*> epochs;  ///< one for each budget
 };
 
+/// Adds what is counted by thread; `calls` and `container` have their size already.
+void figures_of_threads(DriverFigures& out);
+
 /// Calls `reader` under the driver's lock, samples drained, with the controller that had most of the time.
 /// False when no source was ever active.
 bool driver_read(const std::function<void(policy::Controller&, const DriverFigures&)>& reader);

@@ -91,9 +91,10 @@ void OpTable::apply_row(model::OpId op) {
     }
 }
 
-void OpTable::apply_tables() {
-    if (!controller_->take_tables_changed()) return;
+bool OpTable::apply_tables() {
+    if (!controller_->take_tables_changed()) return false;
     for (model::OpId op = 0; op < controller_->op_count(); ++op) apply_row(op);
+    return true;
 }
 
 // A reference cost was frozen: the op counts as work from now on; a cheap one is not timed any more.

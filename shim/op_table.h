@@ -24,8 +24,8 @@ class OpTable {
 
     /// The record of the op that `text` describes, made if need be.
     OpRecord* resolve(Source source, OpText& text);
-    /// Copies the widths of all arms if the controller has others now.
-    void apply_tables();
+    /// Copies the widths of all arms if the controller has others now. @return whether it had
+    bool apply_tables();
     /// The ops that are to be sampled at a width.
     void apply_assignments();
     /// Ops whose reference cost the controller has just frozen: it appends to them, settle_frozen() takes

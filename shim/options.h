@@ -36,8 +36,16 @@ struct OptionRow {
       "off: forward every call; observe: count and time, change nothing; tune: learn, race the arms and "    \
       "keep "                                                                                                \
       "the best; replay: apply the profile and explore nothing")                                             \
-    X(policy, choice, "race", "race|pass-through|uniform-<n>|s1|s2|idle|price-<n>|random", stable,           \
-      "which arm decides: race finds out, any other name fixes it (random is for tests of correctness)")     \
+    X(policy, choice, "race",                                                                                \
+      "race|pass-through|uniform-<n>|s1|s2|idle|price-<n>|gate-s1|gate-s3|gate-idle|gate-price-<n>|random",  \
+      stable,                                                                                                \
+      "which arm decides: race finds out, any other name fixes it (gate- takes CORUN_GATE; random is for "   \
+      "tests of correctness)")                                                                               \
+    X(gate, choice, "off", "off|auto|on", experimental,                                                      \
+      "whether ops may wait for their turn, briefly, when others have the CPUs: off: none ever waits; "      \
+      "auto: "                                                                                               \
+      "ways of deciding in which they do are raced beside the others; on: only such ways are, against the "  \
+      "program as it is")                                                                                    \
     X(step, integer, "0", "0..64", stable,                                                                   \
       "how widths are sampled: 0 is the fitted law with a local check, x >= 1 the hill climb in steps of x") \
     X(explore, number, "5", "0..100", stable, "extra time that sampling other widths may cost, in percent")  \
@@ -93,6 +101,8 @@ struct OptionRow {
     X(cgroup_root, path, "/sys/fs/cgroup", "", testing, "where the cgroup hierarchies are mounted")          \
     X(node_folder, path, "", "", testing,                                                                    \
       "where the file lies in which programs meet for CORUN_NODE; empty: /dev/shm, or XDG_RUNTIME_DIR")      \
+    X(emulated_cpus, integer, "0", "0..4096", testing,                                                       \
+      "CPUs of a machine that is not there, in the place of the affinity mask; 0: the mask counts")          \
     X(seed, integer, "0", "0..2147483647", testing, "seed of the random order of windows; 0: from the time")
 
 enum class OptionId : std::size_t {

@@ -24,6 +24,7 @@
 #include "shim/cpu_view.h"
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
+#include "shim/gate.h"
 #include "shim/loaded_list.h"
 #include "shim/message.h"
 #include "shim/node.h"
@@ -95,6 +96,7 @@ constinit std::array<std::atomic<void (*)()>, static_cast<std::size_t>(Source::c
 void in_child() {
     budget_after_fork();
     loaded_list_after_fork(true);
+    gate_after_fork();
     resolver::after_fork();
     openmp_start_after_fork();
     for (const auto& call : after_fork_calls)
@@ -113,6 +115,19 @@ void in_child() {
     globals.active.store(false, std::memory_order_relaxed);
     off.store(true, std::memory_order_relaxed);
     report_wanted.store(false, std::memory_order_relaxed);
+}
+
+bool names_gate() {
+    return options[OptionId::policy].rfind("gate-", 0) == 0;
+}
+
+// In which arms ops may wait. One that is named has to be wanted as well.
+policy::GateMode gate_mode() {
+    if (options.is(OptionId::gate, "auto")) return policy::GateMode::beside;
+    if (options.is(OptionId::gate, "on")) return policy::GateMode::alone;
+    if (names_gate())
+        message(Level::warning, "CORUN_POLICY=gate-... needs CORUN_GATE=on; no op waits, the arms are raced");
+    return policy::GateMode::off;
 }
 
 model::Identity identity(int budget) {
@@ -180,7 +195,7 @@ void process_start() noexcept {
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
     budget_start(options[OptionId::cgroup_root].data(), static_cast<int>(options.integer(OptionId::cpus)),
-                 process_frozen());
+                 process_frozen(), static_cast<int>(options.integer(OptionId::emulated_cpus)));
     const bool openmp_wanted =
         options.set[static_cast<std::size_t>(OptionId::openmp)] ||
         (options.has_word(OptionId::hooks, "openmp") && !options.is(OptionId::hooks, "all"));
@@ -273,7 +288,9 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     settings.budget = budget;
     settings.observe = options.is(OptionId::mode, "observe");
     settings.replay = process_frozen();
+    settings.gate = gate_mode();
     settings.policy = std::string(options[OptionId::policy]);
+    if (settings.gate == policy::GateMode::off && names_gate()) settings.policy = "race";
     settings.cheap_seconds = kCheapSeconds;
     settings.seed = process_seed();
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
@@ -326,11 +343,18 @@ int pool_limit() {
     return process_lasting_budget().cpus;
 }
 
+// What waits at the gate holds a thread: as many again may run.
+int pool_room(int threads) {
+    const bool wanted = options.is(OptionId::gate, "on") && options.is(OptionId::mode, "tune");
+    return process_off() || !wanted || !options.boolean(OptionId::pool_cap) ? 0 : 2 * threads;
+}
+
 void pool_capped(const char* pool, int asked, int given) {
     const Undisturbed quiet;
     char effect[160];
     std::snprintf(effect, sizeof effect, "%s %d -> %d", pool, asked, given);
-    lever_in_force("pool cap", effect, "CORUN_POOL_CAP");
+    lever_in_force(given > asked ? "room at the gate" : "pool cap", effect,
+                   given > asked ? "CORUN_GATE" : "CORUN_POOL_CAP");
 }
 
 void lever_in_force(const char* lever, const char* effect, const char* option) noexcept {

@@ -14,6 +14,7 @@
 
 #include "shim/budget_watch.h"
 #include "shim/clock.h"
+#include "shim/gate.h"
 #include "shim/message.h"
 #include "shim/node.h"
 #include "shim/openmp_report.h"
@@ -258,6 +259,13 @@ json static_setting(const Controller& controller) {
                  setting_of(source, intra, budget) + "; if that is as fast, corun is not needed"}};
 }
 
+void add_gate(json& report) {
+    if (process_options().is(OptionId::gate, "off")) return;
+    const GateFigures gate = gate_figures();
+    report["gate"] = {{"ops", gate.entered},     {"waited", gate.waited}, {"ran_out", gate.expired},
+                      {"seconds", gate.seconds}, {"opened", gate.opened}, {"differences", gate.differences}};
+}
+
 std::string with_pid(std::string path) {
     const auto at = path.find("%p");
     if (at != std::string::npos) path.replace(at, 2, std::to_string(getpid()));
@@ -277,6 +285,7 @@ json report_make(const Controller& controller, const DriverFigures& figures) {
     add_phases(report, controller, figures);
     add_ops(report, controller, figures);
     openmp_report(report);
+    add_gate(report);
     report["static_setting"] = static_setting(controller);
     report["messages"] = messages_said();
     return report;

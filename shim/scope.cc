@@ -63,4 +63,20 @@ bool source_awake() noexcept {
     return false;
 }
 
+// This thread was quiet for long: were all? Then nobody had a scope open since the latest of their ends.
+void core_note_quiet(std::uint64_t now) noexcept {
+    std::uint64_t latest = globals.quiet_until.load(std::memory_order_relaxed);
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const ThreadState* thread = globals.threads[i].load(std::memory_order_relaxed);
+        if (thread == nullptr) continue;
+        if (thread->depth.load(std::memory_order_relaxed) > 0) return;
+        const std::uint64_t last = thread->last.load(std::memory_order_relaxed);
+        if (last > latest) latest = last;
+    }
+    if (now <= latest || now - latest < globals.gap) return;
+    globals.quiet_until.store(now, std::memory_order_relaxed);
+    globals.quiet.fetch_add(now - latest, std::memory_order_relaxed);
+}
+
 }  // namespace corun

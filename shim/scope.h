@@ -95,9 +95,11 @@ int width_now(const void* frame = __builtin_frame_address(0)) noexcept;
 int width_kept(const void* frame = __builtin_frame_address(0)) noexcept;
 
 void lever_reached(Source source, const char* lever) noexcept;  ///< once, for the report; `lever`: a literal
-void op_async(Source source) noexcept;                     ///< an asynchronous op was forwarded: counted only
-void identity_freed(const void* identity) noexcept;        ///< its address may come back for another op
-int pool_limit();                                          ///< CPUs that a compute pool may have; 0: no limit
+void op_async(Source source) noexcept;               ///< an asynchronous op was forwarded: counted only
+void identity_freed(const void* identity) noexcept;  ///< its address may come back for another op
+int pool_limit();                                    ///< CPUs that a compute pool may have; 0: no limit
+/// Threads for a dispatch pool that was to have `threads`, which nobody chose; 0: those.
+int pool_room(int threads);
 void pool_capped(const char* pool, int asked, int given);  ///< for the report
 
 }  // namespace corun

@@ -90,6 +90,7 @@ enum EntryFlag : std::uint16_t {
     kEntryBuilds = 1U << 6,  ///< the first call at this width: may build what the runtime keeps for it
     kEntryJudged = 1U << 7,  ///< the time in the scopes that it holds is taken
     kEntryInner = 1U << 8,   ///< one of those: no op, has no record
+    kEntryGated = 1U << 9,   ///< let in by the gate, which is to know of its end
 };
 
 /// One open scope.
@@ -125,6 +126,10 @@ struct ThreadState {
     Slot* previous;                                                   ///< of the last op
     std::array<int*, static_cast<std::size_t>(Source::count)> lever;  ///< its width's place, or null: calls
     bool busy;                                                        ///< inside our own slow path
+    bool gate_proof;                  ///< of the op that the gate has let in: its CPU time is wanted
+    std::uint64_t gate_cpu;           ///< CPU time at its begin, nanoseconds; 0: not wanted
+    Entry* gate_entry;                ///< of what it has let in, or of what waits
+    std::atomic<std::uint32_t> gate;  ///< how far that is
     bool in_use;
     std::array<Entry, kDepth> stack;
     std::array<std::atomic<std::uint64_t>, policy::kHistogramBuckets> work;  ///< reference ticks finished
@@ -150,6 +155,7 @@ struct alignas(8) Decision {
     bool record_all : 1 = false;  ///< every op is timed and passed to the model
     bool random : 1 = false;      ///< a test's widths
     bool uniform : 1 = false;   ///< one width for all, what holds other ops and what is not known among them
+    bool gated : 1 = false;     ///< ops ask the gate
     bool sparse : 1 = false;    ///< nobody needs the ledger or every duration: brief ops are not timed
     std::uint16_t ceiling = 0;  ///< of every width, the program's own among them; 0: none
 };

@@ -142,13 +142,24 @@ constinit std::atomic<bool> asked{false};
     if (!asked.exchange(true)) lever_reached(Source::tensorflow, "oneDNN's number of threads");
 }
 
+// TensorFlow asks the environment only where the program has chosen no number; the pool comes right after.
+constinit thread_local bool nobody_chose __attribute__((tls_model("initial-exec"))) = false;
+
 // The two pools whose size is a matter of speed alone; tf.data's and others are not ours. Ops may block in
-// the dispatch pool until another op has run, so it keeps two threads.
-static int capped(const CxxString& name, int threads) {
+// the dispatch pool until another op has run, so it keeps two threads; where nobody chose it and ops wait at
+// the gate it has room for those.
+static int sized(const CxxString& name, int threads) {
     const std::string_view pool(name.data, name.size);
     const bool dispatch = pool == "Compute";
+    const bool chosen = !dispatch || !nobody_chose;
+    if (dispatch) nobody_chose = false;
     const int limit = dispatch || pool == "numa_-1_Eigen" ? pool_limit() : 0;
     const int given = limit == 0 ? threads : (dispatch && limit < 2 ? 2 : limit);
+    const int room = chosen ? 0 : pool_room(given < threads ? given : threads);
+    if (room > 0) {
+        if (room != threads) pool_capped("Compute", threads, room);
+        return room;
+    }
     if (given >= threads) return threads;
     pool_capped(dispatch ? "Compute" : "numa_-1_Eigen", threads, given);
     return given;
@@ -196,6 +207,12 @@ void corun_kernel_end_complete(void* kernel) {
     real(kernel);
 }
 
+int corun_inter_op() {
+    const int threads = real_inter_op(CALLER)();
+    nobody_chose = threads <= 0;
+    return threads;
+}
+
 int corun_num_threads(const void* pool) {
     const int own = real_num_threads(CALLER)(pool);
     const int width = width_now();
@@ -227,12 +244,12 @@ void corun_set_parallelism(int width) {
 
 void corun_pool(void* pool, void* env, const void* options, const CxxString* name, int threads,
                 bool low_latency, void* allocator) {
-    real_pool(CALLER)(pool, env, options, name, capped(*name, threads), low_latency, allocator);
+    real_pool(CALLER)(pool, env, options, name, sized(*name, threads), low_latency, allocator);
 }
 
 void corun_pool_complete(void* pool, void* env, const void* options, const CxxString* name, int threads,
                          bool low_latency, void* allocator) {
-    real_pool_complete(CALLER)(pool, env, options, name, capped(*name, threads), low_latency, allocator);
+    real_pool_complete(CALLER)(pool, env, options, name, sized(*name, threads), low_latency, allocator);
 }
 }  // extern "C"
 }  // namespace corun::tensorflow

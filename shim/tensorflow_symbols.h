@@ -24,7 +24,8 @@
 // Hooked too, but a build may lack them: found by their caller, no part of the start-up check.
 #define CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)                                                                       \
     X(key_append, "_ZN10tensorflow17FactoryKeyCreator6AppendESt17basic_string_viewIcSt11char_traitsIcEE",         \
-      void, (CxxString* creator, std::size_t length, const char* piece))
+      void, (CxxString* creator, std::size_t length, const char* piece))                                          \
+    X(inter_op, "_ZN10tensorflow32NumInterOpThreadsFromEnvironmentEv", int, ())
 
 #define CORUN_TENSORFLOW_NEEDED(X)                                                                                \
     X(trace_string, "_ZNK10tensorflow8OpKernel11TraceStringB5cxx11ERKNS_15OpKernelContextEb",                     \

@@ -99,6 +99,30 @@ TEST(Arms, EveryArmOfARaceIsFoundByItsName) {
     }
 }
 
+TEST(Arms, GatedOnesRaceWhereWanted) {
+    const auto gated = [](GateMode mode, int budget) {
+        std::size_t count = 0;
+        for (const Arm& each : race_arms(budget, mode)) {
+            EXPECT_EQ(each.gate.empty(), each.name.rfind("gate-", 0) != 0) << each.name;
+            count += each.gate.empty() ? 0 : 1;
+            EXPECT_EQ(arm_by_name(each.name, budget).value().gate, each.gate);
+        }
+        return count;
+    };
+    for (const int budget : {2, 6, 64, 1024}) {
+        EXPECT_EQ(gated(GateMode::off, budget), 0U);
+        EXPECT_EQ(gated(GateMode::beside, budget), 2U);
+        EXPECT_EQ(gated(GateMode::alone, budget), race_arms(budget, GateMode::alone).size() - 1);
+        EXPECT_LE(race_arms(budget, GateMode::beside).size(), kArmSlots);
+    }
+    EXPECT_EQ(race_arms(1, GateMode::alone).size(), 1U);
+    EXPECT_EQ(arm("gate-s3", 8).kind, ArmKind::by_type);
+    EXPECT_EQ(arm("gate-s3", 8).gate, "s3");
+    EXPECT_EQ(arm("gate-price-0.1", 8).gate, "price-0.1");
+    for (const char* name : {"gate-", "gate-uniform-2", "gate-random", "gate-pass-through", "gate-gate-s3"})
+        EXPECT_FALSE(arm_by_name(name, 8)) << name;
+}
+
 TEST(Arms, NamesAreParsedStrictly) {
     for (const char* name : {"", "race", "uniform", "uniform-", "uniform-x", "uniform-2x", "uniform--1",
                              "uniform-nan", "price", "price-", "price--1", "price-cheap", "S1", "Idle", "s3"})

@@ -13,6 +13,16 @@ int main() {
             std::printf("%s %d: %d\n", name, threads, pool.eigen().NumThreads());
         }
     }
+    // As TensorFlow makes its pool: the number that the program has set, else the environment's, else its
+    // own.
+    for (const int set : {0, 4}) {
+        int threads = set;
+        if (threads == 0) threads = tensorflow::NumInterOpThreadsFromEnvironment();
+        if (threads == 0) threads = 4;
+        const tsl::thread::ThreadPool other(nullptr, {}, "numa_-1_Eigen", 1, true, nullptr);
+        const tsl::thread::ThreadPool pool(nullptr, {}, "Compute", threads, true, nullptr);
+        std::printf("set %d: %d\n", set, pool.eigen().NumThreads());
+    }
     fake::run(first, context);
     return victim::finish();
 }

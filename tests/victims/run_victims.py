@@ -344,10 +344,13 @@ class ManyKeys(Case):
 class Pools(Case):
     """Pool sizes."""
 
-    def text(self, dispatch: int, compute: int) -> str:
+    def text(self, dispatch: int, compute: int, nobody_chose: int | None = None) -> str:
+        """`nobody_chose`: threads of the dispatch pool where the program has left it to TensorFlow, which wants 4."""
         sizes = [("Compute", dispatch), ("numa_-1_Eigen", compute), ("tf_data_private_threadpool", 16),
                  ("numa_-1_EigenX", 16), ("Computer", 16)]
-        return "".join(f"{name} 16: {size}\n{name} 1: 1\n" for name, size in sizes) + DONE
+        pools = "".join(f"{name} 16: {size}\n{name} 1: 1\n" for name, size in sizes)
+        chosen = min(4, dispatch)
+        return f"{pools}set 0: {nobody_chose or chosen}\nset 4: {chosen}\n{DONE}"
 
     def test_uncapped(self) -> None:
         self.expect([program("pools")], self.text(16, 16), preload=False)
@@ -358,7 +361,16 @@ class Pools(Case):
         for first in ({}, {"OPS_FIRST": "1"}):
             outcome = self.expect([program("pools")], self.text(2, 1), first | {"CORUN_CPUS": "1"})
             effects = [lever["effect"] for lever in outcome.report["irreversible"]]
-            self.assertEqual(effects, ["Compute 16 -> 2", "numa_-1_Eigen 16 -> 1"])
+            self.assertEqual(effects, ["Compute 16 -> 2", "numa_-1_Eigen 16 -> 1", "Compute 4 -> 2"])
+
+    def test_room_where_nobody_chose(self) -> None:
+        """Ops that wait at the gate hold a thread each."""
+        gate = {"CORUN_GATE": "on", "CORUN_CPUS": "1"}
+        self.expect([program("pools")], self.text(2, 1, 4), gate)
+        for more in ({"TF_NUM_INTEROP_THREADS": "4"}, {"CORUN_GATE": "auto"}, {"CORUN_GATE": "off"}):
+            self.expect([program("pools")], self.text(2, 1), gate | more)
+        for more in ({"CORUN_MODE": "observe"}, {"CORUN_POOL_CAP": "no"}):
+            self.expect([program("pools")], self.text(16, 16), gate | more)
 
     @needs_cpus
     def test_capped_at_two(self) -> None:

@@ -173,19 +173,9 @@ void Simulator::start(const Start& start) {
     }
     add_load(active, 1);
     const double predicted = table_.seconds(key, std::min(start.width, table_.widest()));
-    running_.push_back({start.op, key, start.width, now_ + predicted, start.siblings});
+    running_.push_back({start.op, key, start.width, now_ + predicted, start.siblings, now_});
     active_.push_back(std::move(active));
-    note_company();
-}
-
-// Who runs beside whom, for the strategy's memory of pairs, after the last op has begun.
-void Simulator::note_company() {
-    const std::size_t fresh = active_.size() - 1;
-    for (std::size_t i = 0; i < fresh; ++i) active_[i].paired = fresh == 1 && active_[i].begin == now_;
-    if (fresh != 1) return;
-    active_[0].beside = running_[1].key;
-    active_[1].paired = true;
-    active_[1].beside = running_[0].key;
+    policy::note_begun(running_);
 }
 
 void Simulator::update_rates() {
@@ -235,10 +225,10 @@ void Simulator::finish(std::size_t at, Strategy& strategy, std::vector<Executed>
     add_load(active, -1);
     free_slots_.push_back(active.slot);
     std::push_heap(free_slots_.begin(), free_slots_.end(), std::greater<>());
-    for (Active& other : active_) other.paired = false;
+    policy::note_ended(running_);
     const double predicted = running.ends - active.begin;
-    if (active.paired && predicted > 0.0)
-        strategy.learn(running.key, active.beside, (now_ - active.begin) / predicted);
+    if (running.paired && predicted > 0.0)
+        strategy.learn(running.key, running.beside, (now_ - active.begin) / predicted);
     if (trace != nullptr)
         trace->push_back(
             {active.op, active.begin, now_, active.width, active.slot, active.cores, running.siblings});
@@ -282,9 +272,13 @@ StepResult Simulator::run(Strategy& strategy, std::vector<Executed>* trace) {
             const double left = active_[i].left * active_[i].duration;
             if (left < soonest) soonest = left, first = i;
         }
-        now_ += soonest;
+        const double wakes = strategy.wakes();
+        const bool early = wakes < now_ + soonest;
+        if (early) soonest = std::max(0.0, wakes - now_);
+        now_ = early ? std::max(now_, wakes) : now_ + soonest;
         busy_seconds_ += soonest * busy_cores_;
         for (Active& active : active_) active.left = std::max(0.0, active.left - soonest / active.duration);
+        if (early) continue;
         finish(first, strategy, trace);
         ++result.ops;
     }

@@ -54,8 +54,6 @@ class Simulator {
         int slot = 0;
         std::vector<int> cores;
         std::vector<double> traffic;  // share of its cores by socket
-        bool paired = false;          // one other op has run all the time so far, and nothing else: ...
-        policy::KeyIndex beside = 0;  // ... this
     };
 
     void start(const policy::Start& start);
@@ -65,7 +63,6 @@ class Simulator {
     void take_idle(Active& active, int socket, int wanted, bool spread);
     void add_load(const Active& active, int sign);
     void update_rates();
-    void note_company();
     [[nodiscard]] double core_speed(double load) const;
     double switch_cost(int slot, int width);
     int next_last_width() const;

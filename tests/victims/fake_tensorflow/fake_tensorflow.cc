@@ -142,6 +142,11 @@ void ThreadPoolDevice::ComputeAsync(AsyncOpKernel* kernel, OpKernelContext* cont
 
 thread_local int per_thread_max_parallelism = 1000000;
 
+int NumInterOpThreadsFromEnvironment() {
+    const char* const text = std::getenv("TF_NUM_INTEROP_THREADS");
+    return text == nullptr ? 0 : std::atoi(text);
+}
+
 int GetPerThreadMaxParallelism() {
     return per_thread_max_parallelism;
 }

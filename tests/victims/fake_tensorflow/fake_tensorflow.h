@@ -156,6 +156,7 @@ class FactoryKeyCreator {
 };
 
 int GetPerThreadMaxParallelism();
+int NumInterOpThreadsFromEnvironment();  ///< TF_NUM_INTEROP_THREADS, 0: not set
 void SetPerThreadMaxParallelism(int width);
 
 }  // namespace tensorflow
