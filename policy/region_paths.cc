@@ -58,27 +58,31 @@ void RegionPaths::unreadable(const char* why) {
     story_ = why;
 }
 
-// Of the spread of log(seconds), the share between the groups; as many groups of chance would have none.
+// Of the spread of log(seconds), the share between the groups; as many groups of chance would have none. Of
+// each group the slowest quarter does not count: their threads may have waited for a CPU.
 RegionPaths::Told RegionPaths::told_by(std::uint32_t depth) const {
     std::map<CallPath, std::vector<double>> groups;
-    double mean = 0.0;
-    for (const Call& call : calls_) {
-        groups[call.path.first(depth)].push_back(std::log(call.seconds));
-        mean += std::log(call.seconds) / static_cast<double>(calls_.size());
+    for (const Call& call : calls_) groups[call.path.first(depth)].push_back(std::log(call.seconds));
+    double sum = 0.0;
+    double count = 0.0;
+    for (auto& [path, logs] : groups) {
+        std::sort(logs.begin(), logs.end());
+        logs.resize(logs.size() - logs.size() / 4);
+        sum += std::accumulate(logs.begin(), logs.end(), 0.0);
+        count += static_cast<double>(logs.size());
     }
+    const double mean = sum / count;
     double all = 0.0;
     double within = 0.0;
     double least = INFINITY;
     double most = -INFINITY;
-    for (auto& [path, logs] : groups) {
-        const auto count = static_cast<double>(logs.size());
-        const double own = std::accumulate(logs.begin(), logs.end(), 0.0) / count;
+    for (const auto& [path, logs] : groups) {
+        const double own = std::accumulate(logs.begin(), logs.end(), 0.0) / static_cast<double>(logs.size());
         for (const double one : logs) all += (one - mean) * (one - mean), within += (one - own) * (one - own);
         if (logs.size() < kGroupCalls) continue;
         least = std::min(least, own);
         most = std::max(most, own);
     }
-    const auto count = static_cast<double>(calls_.size());
     const auto kinds = static_cast<double>(groups.size());
     if (all <= 0.0 || kinds < 2.0 || kinds >= count) return {};
     return {1.0 - within / (count - kinds) * (count - 1.0) / all,

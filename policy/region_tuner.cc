@@ -93,6 +93,19 @@ bool RegionTuner::wants_each(Id id) const {
     return trial_ && trial_->id == id;
 }
 
+void RegionTuner::undisturbed(double now) {
+    proven_ = now;
+    kept_.resize(regions_.size());
+    for (Id id = 0; id < regions_.size(); ++id) kept_[id] = regions_[id].samples;
+}
+
+void RegionTuner::disturbed() {
+    for (Id id = 0; id < regions_.size(); ++id)
+        regions_[id].samples = id < kept_.size() ? kept_[id] : std::map<int, RegionCost>{};
+    trial_.reset();
+    guard_.reset();
+}
+
 // --- single calls
 // ----------------------------------------------------------------------------------------------------
 
@@ -216,6 +229,7 @@ void RegionTuner::end_trial(double now) {
     region.retry_after = std::min(2.0 * region.retry_after, kLastRetry);
     trial_.reset();
     replan_ = true;
+    replan_at_ = now;
 }
 
 // --- the plan
@@ -308,6 +322,10 @@ void RegionTuner::begin_guard(double now, bool first) {
 
 void RegionTuner::guard_tick(double now, Id at) {
     Guard& guard = *guard_;
+    if (guard.over) {
+        if (is_proven(guard.began_at)) end_guard(now);
+        return;
+    }
     // Where teams wait for CPUs that others have, a window at the own widths could last for ever.
     const bool overdue = guard.begun && now - guard.began_at >= kOverdue;
     if (at != guard.anchor && !overdue) return;
@@ -331,7 +349,12 @@ void RegionTuner::guard_tick(double now, Id at) {
     if (guard.window == kLaterWindows && guard.windows == kLaterWindows && guard_gain() < kHarm)
         guard.windows = kFirstWindows;
     const bool clear = guard_is_clear() && (guard.first || guard_gain() > 1.0);
-    if (guard.window >= guard.windows || clear) return end_guard(now);
+    if (guard.window >= guard.windows || clear) {
+        if (is_proven(now)) return end_guard(now);
+        guard.over = true;
+        guard.began_at = now;
+        return;
+    }
     // A B B A: a drift of the machine falls on both alike.
     guard.at_plan = guard.window % 4 == 0 || guard.window % 4 == 3;
     guard.begun = false;
@@ -381,7 +404,10 @@ void RegionTuner::tick(double now, std::span<const std::uint64_t> calls, Id at) 
     }
     if (guard_) return guard_tick(now, at);
     if (trial_) return;
-    if (replan_) return plan(now);
+    if (replan_) {
+        if (is_proven(replan_at_)) plan(now);
+        return;
+    }
     if (now < check_at_) return;
     check_at_ = now + check_after_;
     if (moved()) return begin_guard(now, false);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -68,6 +69,12 @@ class RegionTuner {
     /// `calls` of each region so far, all in one thread; `at`: the region that begins just now. Some
     /// milliseconds apart.
     void tick(double now, std::span<const std::uint64_t> calls, Id at);
+
+    /// Nothing disturbed the calls up to now. From the first time on, nothing is concluded that later calls
+    /// are part of.
+    void undisturbed(double now);
+    /// What came after the last undisturbed() is worth nothing: trial and guard end without a result.
+    void disturbed();
 
     [[nodiscard]] int width(Id id) const;        ///< for its next call
     [[nodiscard]] bool wants_each(Id id) const;  ///< each call is to be timed, not one of many
@@ -135,6 +142,7 @@ class RegionTuner {
         int windows;
         bool begun;
         double began_at;
+        bool over;  // all windows have ended, its last at `began_at`
         std::vector<std::uint64_t> calls;
         RegionCost at_plans, at_owns;  // seconds of a window for what takes one at the own widths
     };
@@ -156,6 +164,7 @@ class RegionTuner {
     void drop_plan(double now);
     void describe();
     [[nodiscard]] bool moved() const;
+    [[nodiscard]] bool is_proven(double time) const { return time <= proven_; }
 
     TunerSettings settings_;
     SwitchCosts costs_;
@@ -164,6 +173,9 @@ class RegionTuner {
     std::optional<Trial> trial_;
     std::optional<Guard> guard_;
     bool replan_ = false;
+    double replan_at_ = 0.0;                       // the calls that it rests on had ended by then
+    double proven_ = INFINITY;                     // undisturbed up to here
+    std::vector<std::map<int, RegionCost>> kept_;  // samples of each region, as of then
     double began_;
     double now_;
     double shares_at_;

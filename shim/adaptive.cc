@@ -18,6 +18,7 @@ using policy::kRevokes;
 
 constexpr std::uint64_t kEvidenceFirst = 4 * policy::kEvidenceCalls;  // so many are all looked at
 constexpr double kAlone = 0.02;    // seconds that a sample must be away from another thread's region
+constexpr double kLongest = 0.02;  // seconds from one look to the next, while teams are wide
 constexpr double kDeserted = 2.0;  // seconds without a look of the leader: another thread may be it
 
 // The one thread whose regions are resized: what is learned holds for a thread that is alone with its team.
@@ -69,6 +70,13 @@ bool is_looked_at(std::uint32_t control, std::uint64_t calls) {
     return (control & kRare) == 0 || calls % kRareEvery == 0 || calls <= kEvidenceFirst;
 }
 
+// A team that waits for CPUs which others have may take as long for a tiny region as for thousands of them.
+// One thread waits for nobody, and is not held up by a look at the clock.
+bool is_late(std::uint32_t control) {
+    if (control >> kWidthShift == 1) return false;
+    return ticks() - leader_at.load(std::memory_order_relaxed) > in_ticks(kLongest);
+}
+
 void look(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t calls) {
     AdaptiveThread& thread = adaptive_thread;
     const std::uint64_t now = ticks();
@@ -77,7 +85,8 @@ void look(AdaptiveCall& call, AdaptiveRegion& region, const Runtime& runtime, st
     const std::int32_t own = get_max_of(runtime)();
     region.own.store(own, std::memory_order_relaxed);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
-    const std::uint64_t stands_for = (control & kRare) != 0 && calls > kEvidenceFirst ? kRareEvery : 1;
+    const bool rare = (control & kRare) != 0 && calls > kEvidenceFirst && calls % kRareEvery == 0;
+    const std::uint64_t stands_for = rare ? kRareEvery : 1;
     if (own > 1 && (region.facts.load(std::memory_order_relaxed) & policy::kLoops) != 0)
         region.evidence.store(region.evidence.load(std::memory_order_relaxed) + stands_for,
                               std::memory_order_relaxed);
@@ -133,9 +142,12 @@ AdaptiveRegion& lead(AdaptiveCall& call, AdaptiveRegion& whole, const Runtime& r
     if (has_parts) control = region.control.load(std::memory_order_relaxed);
     const std::uint64_t calls = region.calls.load(std::memory_order_relaxed) + 1;
     region.calls.store(calls, std::memory_order_relaxed);
-    if (is_looked_at(control, calls) || engine_news.load(std::memory_order_relaxed)) [[unlikely]]
+    if (is_looked_at(control, calls) || engine_news.load(std::memory_order_relaxed) || is_late(control))
+        [[unlikely]]
         look(call, region, runtime, calls);
-    call.path_read = (control & kAsksPath) != 0 && engine_ask_path(caller, &call);
+    call.asked = (control & kAsksPath) != 0;
+    if (call.asked) [[unlikely]]
+        call.path_read = engine_ask_path(caller, &call);
     call.width = width_of(region, runtime);
     thread.loops = 0;
     thread.iterations = 0;
@@ -217,7 +229,7 @@ void adaptive_open(AdaptiveCall& call, const Runtime& runtime, const void* body,
     if (loop != 0 && (region.facts.load(std::memory_order_relaxed) & loop) == 0) adaptive_note(region, loop);
     call.begin = 0;
     call.before = 0;
-    call.path_read = false;
+    call.asked = call.path_read = false;
     call.member.chunk = 0;
     AdaptiveRegion* opened = &region;
     if (is_leader(0)) [[likely]] {
@@ -250,15 +262,16 @@ void adaptive_timed(const AdaptiveCall& call) noexcept {
     const bool solo = apart > static_cast<std::int64_t>(in_ticks(kAlone));
     const AdaptiveThread& thread = adaptive_thread;
     const std::uint64_t work = __atomic_load_n(&call.member.work, __ATOMIC_RELAXED);
-    const AdaptiveSample sample{&region, width,        call.before,       call.begin,        end,
-                                solo,    thread.loops, thread.iterations, thread.chunk_used, work};
+    const AdaptiveSample sample{&region,    width,         call.before,       call.begin,        end,
+                                solo,       thread.loops,  thread.iterations, thread.chunk_used, work,
+                                call.asked, call.path_read};
     region.work.store(region.work.load(std::memory_order_relaxed) + work, std::memory_order_relaxed);
     const std::uint64_t span = __atomic_load_n(&call.member.threads, __ATOMIC_RELAXED) *
                                __atomic_load_n(&call.member.longest, __ATOMIC_RELAXED);
     region.span.store(region.span.load(std::memory_order_relaxed) + span, std::memory_order_relaxed);
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     if ((control & kEach) != 0)
-        engine_trial(sample, call.path_read);
+        engine_trial(sample);
     else if ((control & kWatched) != 0)
         engine_sample(sample);
 }

@@ -113,7 +113,8 @@ struct AdaptiveCall {
     std::uint64_t begin;     ///< ticks; 0: not timed
     std::int32_t width;      ///< 0: what the program says
     std::int32_t before;     ///< width of the region before; 0: unknown
-    bool path_read;          ///< its way was
+    bool asked;              ///< for its way
+    bool path_read;          ///< and that is known
     Member member;
 };
 

@@ -11,6 +11,7 @@
 #include "shim/adaptive_objects.h"
 #include "shim/adaptive_state.h"
 #include "shim/call_path.h"
+#include "shim/cpu_wait.h"
 #include "shim/message.h"
 #include "shim/undisturbed.h"
 
@@ -21,6 +22,7 @@ constinit std::atomic<bool> engine_news{false};
 namespace {
 
 using policy::RegionClass;
+using policy::RegionCrowd;
 using policy::RegionTuner;
 
 constexpr double kTick = 0.005;           // seconds between looks of the tuner
@@ -93,11 +95,21 @@ void set_chunk(const Engine& all, KnownRegion& known) {
     known.region->chunk.store(chunk_of_word(word) > 1 ? word : 0, std::memory_order_relaxed);
 }
 
+// Where others have the CPUs too, what was measured alone does not hold, and nothing is measured.
+int width_wanted(const Engine& all, const KnownRegion& known, int own) {
+    const KnownRuntime& of = all.runtimes.at(known.runtime);
+    const auto work = known.work.median();
+    if (!all.crowd.crowded() || !policy::may_resize(known.kind) || !work || own < 2)
+        return of.tuner->width(known.tuned);
+    const std::vector<int> widths = policy::allowed_widths(of.kind, known.kind, own);
+    return policy::crowd_width(widths, of.tuner->curve(known.tuned), *work, all.crowd.cpus());
+}
+
 void set_control(const Engine& all, KnownRegion& known) {
     set_chunk(all, known);
     const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
     const int own = known.region->own.load(std::memory_order_relaxed);
-    const int width = tuner.width(known.tuned);
+    const int width = width_wanted(all, known, own);
     std::uint32_t wanted = kWatched;
     if (!may_come(all, known)) {
         wanted = kLeft;
@@ -171,7 +183,7 @@ void take_news(Engine& all) {
 // A loop that takes some of the run time is worth a search.
 void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     const int own = known.region->own.load(std::memory_order_relaxed);
-    if (sample.loops == 0 || sample.width != own || !sample.solo) return;
+    if (sample.loops == 0 || sample.width != own || !sample.solo || all.crowd.crowded()) return;
     if (known.paths.asks() || !known.parts.empty()) return;
     if (!known.chunk) {
         if (known.path.depth == 0 && !known.paths.judged()) return;
@@ -179,31 +191,33 @@ void take_chunk(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
         if (!chunk_may_come(all, known) || all.settings.random ||
             tuner.share(known.tuned) < RegionTuner::kLeastShare)
             return;
-        known.chunk.emplace(static_cast<int>(sample.chunk), all.settings.explore, in_seconds(sample.begin));
+        known.chunk.emplace(static_cast<int>(sample.chunk), all.settings.explore,
+                            busy_time(all, sample.begin));
     }
     const bool sought = seeks_chunk(known);
     known.chunk->timed({static_cast<int>(sample.chunk),
                         static_cast<double>(sample.iterations) / static_cast<double>(sample.loops),
-                        static_cast<double>(sample.loops), own, known.seconds, in_seconds(sample.end)});
+                        static_cast<double>(sample.loops), own, known.seconds, busy_time(all, sample.end)});
     if (seeks_chunk(known) != sought) judge(all, known);
 }
 
 // Whether those who call tell the costs apart. What a call costs is here what its threads have worked: that
-// is about the same at any width, and with a thread that comes late as others have its CPU. `path`: the way
-// that this call came, where it was asked for.
-void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, const policy::CallPath* path) {
+// is about the same at any width, and with a thread that comes late as others have its CPU.
+void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample) {
     const int own = known.region->own.load(std::memory_order_relaxed);
     if (own < 2 || known.path.depth > 0) return;
     if (!policy::may_resize(known.kind) && !chunk_may_come(all, known)) return;
-    const double now = in_seconds(sample.end);
+    const double now = busy_time(all, sample.end);
     const double work = in_seconds(sample.work);
     const bool asked = known.paths.asks();
+    if (asked && !sample.asked) return;  // it was on its way before
     if (asked) {
-        known.paths.timed(work, now, path != nullptr ? *path : policy::CallPath{});
+        known.paths.timed(work, now, sample.path_read ? path_of_call.path : policy::CallPath{});
     } else {
         const RegionTuner& tuner = *all.runtimes.at(known.runtime).tuner;
         known.paths.timed(work, now,
-                          all.settings.random || tuner.share(known.tuned) >= RegionTuner::kLeastShare);
+                          all.settings.random || all.crowd.crowded() ||
+                              tuner.share(known.tuned) >= RegionTuner::kLeastShare);
         if (known.paths.asks() && !call_path_known())
             known.paths.unreadable("its calls differ in length; who calls is not known without libunwind");
     }
@@ -216,17 +230,21 @@ void take_path(Engine& all, KnownRegion& known, const AdaptiveSample& sample, co
     if (known.paths.asks() != asked) judge(all, known);
 }
 
-void take_samples(Engine& all, const policy::CallPath* path = nullptr) {
+void take_samples(Engine& all) {
     for (std::size_t i = 0; i < all.sample_count; ++i) {
         const AdaptiveSample& sample = all.samples[i];
         const auto found = all.numbers.find(sample.region);
         if (found == all.numbers.end()) continue;
         KnownRegion& known = all.regions[found->second];
-        known.seconds = in_seconds(sample.end - sample.begin);
+        if (sample.work > 0) known.work.add(in_seconds(sample.work));
+        if (known.work.count() >= 3) all.longest = std::max(all.longest, *known.work.median());
+        const double seconds = in_seconds(sample.end - sample.begin);
+        if (seconds > policy::BusyClock::most(all.longest)) continue;  // it was stopped meanwhile
+        known.seconds = seconds;
         all.runtimes.at(known.runtime)
-            .tuner->timed(known.tuned,
-                          {sample.width, sample.before, known.seconds, in_seconds(sample.end), sample.solo});
-        take_path(all, known, sample, i + 1 == all.sample_count ? path : nullptr);
+            .tuner->timed(known.tuned, {sample.width, sample.before, known.seconds,
+                                        busy_time(all, sample.end), sample.solo && !all.crowd.crowded()});
+        take_path(all, known, sample);
         take_chunk(all, known, sample);
     }
     all.sample_count = 0;
@@ -259,16 +277,39 @@ void tick(Engine& all, KnownRuntime& runtime, const KnownRegion& at, std::uint64
     runtime.calls.resize(runtime.regions.size());
     for (std::size_t i = 0; i < runtime.regions.size(); ++i)
         runtime.calls[i] = all.regions[runtime.regions[i]].region->calls.load(std::memory_order_relaxed);
-    if (!all.settings.random) runtime.tuner->tick(in_seconds(now), runtime.calls, at.tuned);
+    if (!all.settings.random && !all.crowd.crowded())
+        runtime.tuner->tick(busy_time(all, now), runtime.calls, at.tuned);
     for (const std::size_t number : runtime.regions) set_control(all, all.regions[number]);
 }
 
+void take_crowd(Engine& all, std::uint64_t now) {
+    if (all.settings.random || now - all.crowd_looked < all.crowd_every) return;
+    all.crowd_looked = now;
+    const CpuWait wait = cpu_wait_now();
+    constexpr std::uint64_t kOfTheTime = 200;  // of many threads it takes some time itself
+    const double interval = RegionCrowd::kInterval * adaptive_rate.load(std::memory_order_relaxed);
+    all.crowd_every = std::max(static_cast<std::uint64_t>(interval), kOfTheTime * (ticks() - now));
+    const bool was = all.crowd.crowded();
+    all.crowd.seen(busy_time(all, now), wait.ran, wait.waited);
+    if (!all.crowd.crowded() && !was)
+        for (auto& [index, known] : all.runtimes) known.tuner->undisturbed(busy_time(all, now));
+    if (!all.crowd.crowded() || was) return;
+    all.sample_count = 0;
+    for (auto& [index, known] : all.runtimes) known.tuner->disturbed();
+    for (KnownRegion& known : all.regions) {
+        if (seeks_chunk(known)) known.chunk.reset();
+        judge(all, known);
+    }
+}
+
 void look(Engine& all, AdaptiveRegion& region, const Runtime& runtime, std::uint64_t now) {
+    all.clock.look(in_seconds(now), policy::BusyClock::most(all.longest));
     if (engine_news.load(std::memory_order_acquire)) take_news(all);
     KnownRegion* const known = region_known(all, region, runtime, now);
     if (known == nullptr) return;
     judge(all, *known);
     KnownRuntime& of = all.runtimes.at(known->runtime);
+    take_crowd(all, now);
     if (in_seconds(now - of.ticked) >= kTick) tick(all, of, *known, now);
     if (engine_news.load(std::memory_order_acquire)) take_news(all);
     if (all.settings.random) return;
@@ -326,7 +367,9 @@ void engine_sample(const AdaptiveSample& sample) noexcept {
     const Attempt attempt;
     if (!attempt.held()) return;
     Engine& all = *engine.load();
-    if (all.sample_count < kSamples) all.samples[all.sample_count++] = sample;
+    if (all.sample_count == kSamples) return;
+    AdaptiveSample& kept = all.samples[all.sample_count++] = sample;
+    kept.asked = false;  // the way is of the last call only
 }
 
 bool engine_read_path(CallPathRead& read, const void* caller, const void* reference) noexcept {
@@ -351,13 +394,13 @@ bool engine_ask_path(const void* caller, const void* reference) noexcept {
     return engine_read_path(path_of_call, caller, reference);
 }
 
-void engine_trial(const AdaptiveSample& sample, bool path_read) noexcept {
+void engine_trial(const AdaptiveSample& sample) noexcept {
     const Attempt attempt;
     if (!attempt.held()) return;
     guarded([&] {
         Engine& all = *engine.load();
         all.samples[all.sample_count < kSamples ? all.sample_count++ : kSamples - 1] = sample;
-        take_samples(all, path_read ? &path_of_call.path : nullptr);
+        take_samples(all);
         set_control(all, all.regions[all.numbers.at(sample.region)]);
     });
 }
@@ -408,6 +451,15 @@ void engine_after_fork() noexcept {
     busy.clear(std::memory_order_relaxed);
     fork_holds = false;
     adaptive_thread = {};
+}
+
+void engine_report_crowd(nlohmann::json& report) noexcept {
+    const Attempt attempt(1000);
+    if (!attempt.held()) return;
+    guarded([&] {
+        const RegionCrowd& crowd = engine.load()->crowd;
+        if (crowd.times() > 0) report["crowded"] = {{"times", crowd.times()}, {"seconds", crowd.seconds()}};
+    });
 }
 
 void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept {

@@ -24,6 +24,8 @@ struct AdaptiveSample {
     std::uint64_t iterations;  ///< of them all
     std::uint64_t chunk;       ///< that the last had
     std::uint64_t work;        ///< ticks of all its threads in its code
+    bool asked;                ///< for the way that it came
+    bool path_read;            ///< and that is known: engine_ask_path() has read it
 };
 
 struct AdaptiveSettings {
@@ -43,8 +45,7 @@ bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept;
 bool engine_runtime_free() noexcept;
 
 void engine_sample(const AdaptiveSample& sample) noexcept;  ///< the leader's; kept until the next look
-/// Of a region whose calls are all timed. `path_read`: engine_ask_path() has read the way of this call.
-void engine_trial(const AdaptiveSample& sample, bool path_read) noexcept;
+void engine_trial(const AdaptiveSample& sample) noexcept;   ///< of a region whose calls are all timed
 
 /// See call_path_read(). False too where another thread is at it, or on a stack that is not the thread's.
 bool engine_read_path(CallPathRead& read, const void* caller, const void* reference) noexcept;
@@ -63,6 +64,9 @@ void engine_outside(const Runtime& runtime, std::uint32_t fact, const void* call
 void engine_before_fork() noexcept;
 void engine_fork_in_parent() noexcept;
 void engine_after_fork() noexcept;  ///< in the child
+
+/// Adds "crowded" where others had the CPUs too: how often and for how long.
+void engine_report_crowd(nlohmann::json& report) noexcept;
 
 /// Adds what is known of a region beyond its record: class, why, widths, width, switches.
 void engine_report(nlohmann::json& region, const RegionRecord& record) noexcept;

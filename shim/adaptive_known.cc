@@ -51,7 +51,7 @@ KnownRuntime& runtime_known(Engine& all, const Runtime& runtime, std::uint64_t n
     if (all.ffi_seen) all.book.runtime_seen(known.id, policy::kAskedUnseen);
     engine_news.store(true, std::memory_order_release);  // somebody may have asked it before
     known.tuner = std::make_unique<policy::RegionTuner>(
-        policy::TunerSettings{known.kind, all.settings.explore, 0.05}, in_seconds(now));
+        policy::TunerSettings{known.kind, all.settings.explore, 0.05}, busy_time(all, now));
     return known;
 }
 

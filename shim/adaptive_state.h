@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "policy/busy_clock.h"
 #include "policy/region_chunk.h"
+#include "policy/region_crowd.h"
 #include "policy/region_paths.h"
 #include "policy/region_tuner.h"
 #include "shim/adaptive_engine.h"
@@ -48,6 +50,7 @@ struct KnownRegion {
     double seconds = 0.0;        // of the last call timed
     bool loopless = false;
     std::optional<policy::RegionChunk> chunk;  // of its loop; nothing as long as that is not worth while
+    model::RobustSamples work;                 // seconds that all threads of a call have worked
     policy::RegionPaths paths;
     policy::CallPath path;           // of a part
     std::vector<std::size_t> parts;  // numbers
@@ -71,12 +74,22 @@ struct Engine {
     std::size_t sample_count = 0;
     std::array<Followed, kFollowed> followed{};
     std::atomic<std::uint64_t> next{0};  // ticks at which a look is due
+    policy::BusyClock clock;
+    double longest = 0.0;  // seconds that all threads of a call work, of the region with most
+    policy::RegionCrowd crowd;
+    std::uint64_t crowd_looked = 0;  // ticks
+    std::uint64_t crowd_every = 0;
     bool ffi_seen = false;
     bool runtime_free = false;  // see engine_runtime_free()
 };
 
 inline double in_seconds(std::uint64_t ticks) {
     return static_cast<double>(ticks) / adaptive_rate.load(std::memory_order_relaxed);
+}
+
+/// The time that policies go by.
+inline double busy_time(const Engine& all, std::uint64_t ticks) {
+    return all.clock.at(in_seconds(ticks));
 }
 
 // Making known: adaptive_known.cc.

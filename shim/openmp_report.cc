@@ -181,6 +181,7 @@ void openmp_report(json& report) {
     });
     start_profile_report(report);
     report["runtimes"] = std::move(runtimes);
+    engine_report_crowd(report);
     report["regions_seen"] = seen.size();
     report["regions"] = json::array();
     for (std::size_t i = 0; i < std::min(seen.size(), kListed); ++i)

@@ -13,6 +13,7 @@
 
 #include "policy/openmp_cap.h"
 #include "policy/wait_policy.h"
+#include "shim/cpu_wait.h"
 #include "shim/environment.h"
 #include "shim/message.h"
 #include "shim/node.h"
@@ -59,15 +60,11 @@ void read_load(policy::WaitFacts& facts) {
     facts.load = std::max(facts.load, node_neighbours_use());  // who has just begun is not in it yet
 }
 
-// Nanoseconds on a CPU and waiting for one. Where the kernel does not count them nobody is taken for a
-// neighbour.
+// Where the kernel does not count it nobody is taken for a neighbour.
 void read_waiting(policy::WaitFacts& facts) {
-    std::ifstream file("/proc/self/schedstat");
-    double ran = 0.0;
-    double waited = 0.0;
-    if (!(file >> ran >> waited)) return;
-    facts.ran = 1e-9 * ran;
-    facts.waited = 1e-9 * waited;
+    const CpuWait wait = cpu_wait_now();
+    facts.ran = wait.ran;
+    facts.waited = wait.waited;
 }
 
 // `wanted` threads without corun; 0: nothing is capped.

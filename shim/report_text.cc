@@ -395,6 +395,13 @@ void append_regions(std::string& out, const json& report) {
     out += fmt::format("\nThe {} OpenMP regions that take most time", regions.size());
     if (const auto seen = number(report, "regions_seen")) out += fmt::format(", of {}", grouped(seen));
     out += " (time from a sample of the calls)\n";
+    if (const auto shared = number(field(report, "crowded"), "seconds"))
+        append_wrapped(
+            out,
+            fmt::format("for {} others had the CPUs too: regions that may be resized ran at what CPUs were "
+                        "left, and nothing was learned",
+                        seconds(shared)),
+            2);
     out += fmt::format("  {} {:>13} {:>9} {:>9}  class\n", pad("region", 40), "calls", "time", "threads");
     for (const json& region : regions) {
         const auto narrowest = number(region, "narrowest");

@@ -61,6 +61,18 @@ TEST(RegionPaths, TwoCallersOfOnePlace) {
 }
 
 // The function that opens the region is called from one wrapper, that from elsewhere.
+// One call of seven is held up for far longer than any takes.
+TEST(RegionPaths, OnAMachineThatIsCrowded) {
+    Program program;
+    program.run(1000, [](int i) {
+        const double held_up = i % 7 == 0 ? 50e-3 : 0.0;
+        return i % 2 == 0 ? Program::Call{path_of({1, 9}), 5 * kMicro + held_up}
+                          : Program::Call{path_of({2, 9}), 250 * kMicro + held_up};
+    });
+    ASSERT_TRUE(program.paths.split());
+    EXPECT_EQ(program.paths.depth(), 1U);
+}
+
 TEST(RegionPaths, TheCallerFurtherUpTells) {
     Program program;
     program.run(1000, [](int i) {

@@ -94,18 +94,19 @@ TEST(ReportText, OpenMpRegions) {
     report["runtimes"] = json::parse(R"([{"name":"libgomp.so.1","kind":"libgomp","state":"reached"},
         {"name":"libomp.so.5","kind":"libomp","state":"loaded, has made no parallel region so far that corun could see"}])");
     report["regions_seen"] = 1234;
+    report["crowded"] = {{"times", 3}, {"seconds", 2.5}};
     report["regions"] = json::parse(
         R"([{"name":"sort._omp_fn.0","object":"the program+0x10","calls":70000,"class":["raw","nested"],
         "narrowest":1,"widest":4,"seconds":0.25,"kind":"resizable","why":"no thread of it asked","resized":0,
         "rechunked":60000,"chunk":{"iterations":64,"why":"measured"},"wait_share":0.125},
         {"name":"other\u001b[31m","calls":2,"class":["named size"],"narrowest":3,"widest":3,"seconds":null},{}, 5])");
     const std::string text = render_report(report);
-    for (const char* part :
-         {"resized none", "libgomp.so.1: libgomp, reached",
-          "libomp.so.5: libomp, loaded, has made no parallel region so far", "of 1,234", "sort._omp_fn.0",
-          "70,000", "250 ms", "1-4  raw, nested", "resizable: no thread of it asked",
-          "64 iterations at a time in 60,000 calls (measured)",
-          "its threads waited 12 % of the time at its end", "3  named size", "other?[31m"})
+    for (const char* part : {"resized none", "libgomp.so.1: libgomp, reached",
+                             "libomp.so.5: libomp, loaded, has made no parallel region so far",
+                             "for 2.5 s others had the CPUs too", "of 1,234", "sort._omp_fn.0", "70,000",
+                             "250 ms", "1-4  raw, nested", "resizable: no thread of it asked",
+                             "64 iterations at a time in 60,000 calls (measured)",
+                             "its threads waited 12 % of the time at its end", "3  named size", "other?[31m"})
         EXPECT_TRUE(has(text, part)) << part << '\n' << text;
     for (const std::string& line : lines_of(text)) EXPECT_LE(columns(line), 110U) << line;
 }

@@ -19,7 +19,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { kRounds = 500, kFew = 4, kMany = 300, kWork = 3000 };
+enum { kRounds = 900, kFew = 4, kMany = 300, kWork = 3000 };
 #ifdef __clang__
 #define KEEP __attribute__((noinline))
 #else
@@ -160,7 +160,7 @@ static void on_its_own(void) {
 static void coroutine(void) {
     const size_t size = 1 << 20, far_away = 60000;
     static int round;
-    if (++round < kRounds / 2) {
+    if (++round < kRounds - 100) {
         far_few(far_away);
         far_many(far_away);
         return;
