@@ -104,8 +104,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     for name in ("library", "corun", "runtime", "folder", "source"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--graph", nargs="*", default=["dcgan", "resnet50", "lstm"])
-    parser.add_argument("--policy", nargs="*", default=["gate-s1", "gate-s3", "gate-idle"])
+    parser.add_argument("--graph", nargs="*", default=["dcgan", "lstm"])
+    parser.add_argument("--policy", nargs="*", default=["gate-s1", "gate-s3"])
     parser.add_argument("--scale", type=float, default=100.0)
     parser.add_argument("--steps", type=int, default=11)
     parser.add_argument("--most-off", type=float, default=MOST_OFF)
