@@ -117,6 +117,7 @@ class Driver {
     OpTable table_;
     Directive directive_;
     policy::ArmId gate_arm_ = 0;  ///< whose costs the gate has; 0, which has none: nobody's
+    std::size_t gate_ops_ = 0;
     std::vector<RawSample> batch_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
@@ -293,9 +294,10 @@ void Driver::set_decision(std::uint64_t now) {
     decision.record_all = directive_.record_all;
     decision.ceiling = static_cast<std::uint16_t>(epochs_.ceiling());
     decision.gated = !arm.gate.empty() && !decision.exploring && !decision.record_all;
-    if (decision.gated && gate_arm_ != directive_.arm) {
+    const std::size_t ops = controller_->op_count();  // those that came later have to be known as well
+    if (decision.gated && (gate_arm_ != directive_.arm || gate_ops_ != ops)) {
         gate_adopt(controller_->costs(), arm.gate, controller_->budget(), gate_arm_ == 0);
-        gate_arm_ = directive_.arm;
+        gate_arm_ = directive_.arm, gate_ops_ = ops;
     }
     if (now >= next_stretch_) {
         next_stretch_ = now + in_ticks(kStretchSeconds);

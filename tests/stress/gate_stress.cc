@@ -60,9 +60,12 @@ int lever_get() {
 void lever_set(int width) {
     parallelism = width;
 }
-void describe(const void* identity, const void*, OpText& text) {
+// `call`: what sets the key apart from the kernel's own, or null.
+void describe(const void* identity, const void* call, OpText& text) {
     const auto& kernel = *static_cast<const Kernel*>(identity);
     std::snprintf(text.kind, sizeof text.kind, "%s%u", kernel.container ? "Label" : "Kind", kernel.key);
+    if (call != nullptr)
+        std::snprintf(text.shapes, sizeof text.shapes, "(%s)", static_cast<const char*>(call));
     text.container = kernel.container;
 }
 constexpr SourceTable kTable{"fake", describe, lever_get, lever_set, nullptr};
@@ -152,7 +155,11 @@ void run_op(std::vector<Op>& ops, std::uint32_t at) {
             break;
         case Kind::container: {
             Scope scope;
-            op_begin(scope, Source::tensorflow, &label, 0, nullptr);
+            // One that says so itself, and one that turns out to be when it holds others for the first time.
+            if (at % 2 == 0)
+                op_begin(scope, Source::tensorflow, &label, 0, nullptr);
+            else
+                op_begin(scope, Source::tensorflow, &kernel, 2, "holds");
             run_kernel(kernel);
             run_kernel(kernels[(op.key + 1) % kKeys]);
             op_end(scope);
@@ -160,7 +167,7 @@ void run_op(std::vector<Op>& ops, std::uint32_t at) {
         }
         case Kind::waits: {
             Scope scope;
-            op_begin(scope, Source::tensorflow, &kernel, 1, nullptr);  // a key of its own
+            op_begin(scope, Source::tensorflow, &kernel, 1, "waits");
             while (ops[op.other].ran.load() == 0) usleep(20);
             op_end(scope);
             break;
