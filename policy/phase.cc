@@ -24,6 +24,8 @@ constexpr double kRaceWonSeconds = 15.0;
 // Where CPUs are shared, threads that wait for one another can make a program many times slower, and all that
 // it does to learn as well. So one thread for each op is tried first: an arm that wins by this much is taken.
 constexpr double kQuickGain = 0.18;  // log: 20 %
+constexpr double kQuickFar = 0.69;   // log: twice as fast, and so in window after window, needs no statistics
+constexpr int kQuickFarWindows = 3;
 constexpr int kQuickRounds = 6;
 constexpr double kQuickSeconds = 15.0;
 constexpr double kQuickMost = 40.0;  // while it leads by enough
@@ -160,6 +162,7 @@ void Phase::start_quick_race(ArmId arm) {
     race_.emplace(std::vector<ArmId>{kPassThrough, arm}, Random(random_()), kRaceWarmRounds);
     quick_ = true;
     quick_rate_ = {};
+    quick_far_ = 0;
     enter(State::race);
 }
 
@@ -181,7 +184,9 @@ bool Phase::quick_race_over(const Window& window) {
     const auto [plain, other] = quick_rate_;
     const bool worse = plain != 0.0 && other != 0.0 && other - plain < kQuickWorse;
     const bool leads = race_->rounds() > 0 && *race_->estimate(race_->live().back()) > kQuickGain;
-    return worse || race_->finished() || race_->rounds() >= kQuickRounds ||
+    const bool far = plain != 0.0 && other != 0.0 && other - plain > kQuickFar;
+    quick_far_ = far ? quick_far_ + 1 : 0;
+    return worse || quick_far_ >= kQuickFarWindows || race_->finished() || race_->rounds() >= kQuickRounds ||
            race_->discarded() > kQuickDiscards || in_state() > (leads ? kQuickMost : kQuickSeconds);
 }
 
@@ -190,12 +195,16 @@ bool Phase::quick_race_over(const Window& window) {
 void Phase::finish_quick_race() {
     quick_ = false;
     discarded_before_ += race_->discarded();
-    const ArmId winner = race_->finished() ? race_->winner() : kPassThrough;
-    for (auto& [arm, use] : use_) {
+    const bool far = quick_far_ >= kQuickFarWindows;
+    const bool won = far || (race_->finished() && race_->winner() != kPassThrough &&
+                             *race_->estimate(race_->winner()) > kQuickGain);
+    const ArmId winner = won ? race_->live().back() : kPassThrough;
+    for (auto& [arm, use] : use_)
         if (use.state == "live") use.state = arm == winner ? "chosen" : "dropped";
-        if (winner != kPassThrough) use.race = race_->estimate(arm);
+    if (won) {
+        use_[winner].race = far ? quick_rate_[1] - quick_rate_[0] : *race_->estimate(winner);
+        arm_ = winner;
     }
-    if (winner != kPassThrough && *race_->estimate(winner) > kQuickGain) arm_ = winner;
     race_.reset();
     enter(State::explore);
 }

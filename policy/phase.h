@@ -111,6 +111,7 @@ class Phase {
     std::map<ArmId, double> periods_;  ///< the same under each arm: they may differ by much
     std::optional<Race> race_;
     bool quick_ = false;                  ///< it is the first, of two arms
+    int quick_far_ = 0;                   ///< windows in a row by which the other was far better
     std::array<double, 2> quick_rate_{};  ///< log, of the program as it is and of the other; 0: none yet
     std::optional<Guard> guard_;
     ArmId arm_ = kPassThrough;
