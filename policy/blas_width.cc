@@ -102,10 +102,6 @@ double blas_likely_seconds(BlasCost cost, const BlasSizes& sizes) {
     return 0.0;
 }
 
-int blas_share(int callers, int budget) {
-    return std::clamp(budget / std::max(callers, 1), 1, std::max(budget, 1));
-}
-
 std::uint32_t blas_size_class(int size) {
     if (size <= 4) return static_cast<std::uint32_t>(std::max(size, 0));
     // (2^e, 1.5 * 2^e] and (1.5 * 2^e, 2^(e+1)]

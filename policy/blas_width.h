@@ -44,9 +44,6 @@ struct BlasSizes {
            sizes.k <= kSide;
 }
 
-/// Threads for each of `callers` that call side by side. @return 1..budget
-[[nodiscard]] int blas_share(int callers, int budget);
-
 /// A size for the op key: two classes to each doubling, so that calls of one key differ by 1.4 in a size at
 /// most. Sizes up to 4 are classes of their own; negative ones (an error that the library reports) are 0.
 /// @return 0..63

@@ -77,7 +77,7 @@ Controller::~Controller() = default;
 // -----------------------------------------------------------------------------------------------------
 
 bool Controller::cheap(const OpState& state) const {
-    return state.reference > 0.0 && state.reference < settings_.cheap_seconds && !state.set;
+    return state.reference > 0.0 && state.reference < settings_.cheap_seconds && !state.narrowed;
 }
 
 OpId Controller::add_op(const OpInfo& info) {
@@ -121,7 +121,7 @@ void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
         // Only the program's own way may set the yardstick (or the one arm there is, when nothing is
         // compared).
         if (!sample.plain && !fixed_) return;
-        state.set = state.set || !sample.plain;
+        state.narrowed = state.narrowed || !sample.plain;
         state.first.push_back(static_cast<float>(sample.seconds));
         if (state.first.size() == kFirstSamples) freeze(sample.op, frozen);
         return;

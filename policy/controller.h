@@ -63,7 +63,7 @@ struct OpSample {
 struct OpState {
     OpInfo info;
     double reference = 0.0;  ///< seconds; 0: not known yet
-    bool set = false;        ///< it was not measured at the program's own width only
+    bool narrowed = false;   ///< it was not measured at the program's own width only
     double work = 0.0;       ///< reference seconds while every op was recorded: its share of the mix
     double solo_work = 0.0;  ///< of them, with nothing beside it
     PhaseId phase = -1;      ///< where it was last seen

@@ -259,7 +259,7 @@ std::optional<Gate::Overdue> Gate::overdue(double now) const {
     for (const Running& each : running_) {
         const double since = now - each.begins;
         if (since > std::max(rules_.overdue_seconds, rules_.overdue_times * (each.ends - each.begins)))
-            return Overdue{each.key, since};
+            return Overdue{each.key, since, each.begins};
     }
     return std::nullopt;
 }

@@ -126,6 +126,7 @@ class Gate {
     struct Overdue {
         KeyIndex key = 0;
         double seconds = 0.0;  ///< since its begin
+        double begins = 0.0;
     };
 
     explicit Gate(const GateRules& rules = {});

@@ -15,8 +15,8 @@ constexpr double kLateTail = kGuardLateError / 2.0;
 constexpr double kShownTail = 0.05 / 2.0;
 constexpr std::size_t kBlocksKept = kGuardLooks.back();
 constexpr int kBlockWindows = 4;
-constexpr double kMostFiller = 10000.0;
 constexpr int kBlockPlain = 2;  ///< windows of pass-through in a block
+constexpr double kMostFiller = 10000.0;
 
 Interval around(const Estimate& estimate, double upper_tail) {
     const double reach = student_quantile(upper_tail, estimate.freedom) * estimate.error;

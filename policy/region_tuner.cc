@@ -103,6 +103,7 @@ void RegionTuner::disturbed() {
     for (Id id = 0; id < regions_.size(); ++id)
         regions_[id].samples = id < kept_.size() ? kept_[id] : std::map<int, RegionCost>{};
     trial_.reset();
+    first_due_ = first_due_ || (guard_ && guard_->first);  // the plan is still to be trusted
     guard_.reset();
 }
 
@@ -314,8 +315,9 @@ void RegionTuner::begin_guard(double now, bool first) {
         most = region.share;
     }
     guard.at_plan = true;
-    guard.first = first;
-    guard.windows = first ? kFirstWindows : kLaterWindows;
+    guard.first = first || first_due_;
+    first_due_ = false;
+    guard.windows = guard.first ? kFirstWindows : kLaterWindows;
     guard.began_at = now;
     guard_ = std::move(guard);
 }

@@ -172,6 +172,7 @@ class RegionTuner {
     std::map<std::pair<Id, Id>, std::uint64_t> transitions_;
     std::optional<Trial> trial_;
     std::optional<Guard> guard_;
+    bool first_due_ = false;  ///< the first guard of the plan was disturbed
     bool replan_ = false;
     double replan_at_ = 0.0;                       // the calls that it rests on had ended by then
     double proven_ = INFINITY;                     // undisturbed up to here

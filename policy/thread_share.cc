@@ -21,8 +21,4 @@ void ThreadShare::note(double inside, double seconds) noexcept {
     callers_ = std::max(1, static_cast<int>(std::lround(inside_)));
 }
 
-int ThreadShare::width(int budget) const noexcept {
-    return std::max(1, budget / callers_);
-}
-
 }  // namespace corun::policy

@@ -4,7 +4,15 @@
 // changes; an average, as a thread that is seldom inside an op takes nothing from the others. Pure.
 #pragma once
 
+#include <algorithm>
+
 namespace corun::policy {
+
+/// Threads for each of `callers` that come side by side, 1..budget: nobody is made to wait, so 1 for each of
+/// more callers than CPUs.
+[[nodiscard]] constexpr int share_of(int budget, int callers) noexcept {
+    return callers <= 1 ? std::max(budget, 1) : std::max(1, budget / callers);
+}
 
 class ThreadShare {
   public:
@@ -15,8 +23,7 @@ class ThreadShare {
     void note(double inside, double seconds = kStretchSeconds) noexcept;
     /// @return threads that are taken to be inside ops at once, >= 1
     [[nodiscard]] int callers() const noexcept { return callers_; }
-    /// Widest that an op may be, 1..budget: nobody is made to wait, so 1 for each of more callers than CPUs.
-    [[nodiscard]] int width(int budget) const noexcept;
+    [[nodiscard]] int width(int budget) const noexcept { return share_of(budget, callers_); }
 
   private:
     double inside_ = 1.0;

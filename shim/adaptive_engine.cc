@@ -11,6 +11,7 @@
 #include "shim/adaptive_objects.h"
 #include "shim/adaptive_state.h"
 #include "shim/call_path.h"
+#include "shim/clock.h"
 #include "shim/cpu_wait.h"
 #include "shim/message.h"
 #include "shim/undisturbed.h"
@@ -39,7 +40,8 @@ constinit CallPathRead path_of_call{};  // the leader's, of the call that is ope
 constinit std::atomic<Engine*> engine{nullptr};
 constinit std::atomic_flag busy = ATOMIC_FLAG_INIT;
 constinit thread_local bool fork_holds __attribute__((tls_model("initial-exec"))) = false;
-constexpr int kForkWaits = 1000;  // of 100 us
+constexpr int kForkWaits = 500;
+constexpr long kNap = 100'000;  // nanoseconds, and some for waking up
 
 // Nobody waits for another thread here, but for the report.
 class Attempt {
@@ -47,7 +49,7 @@ class Attempt {
     explicit Attempt(int times = 1) {
         for (int i = 0; i < times && !held_; ++i) {
             held_ = !busy.test_and_set(std::memory_order_acquire);
-            if (!held_ && times > 1) usleep(100);
+            if (!held_ && times > 1) nap(kNap);
         }
     }
     ~Attempt() {
@@ -436,7 +438,7 @@ void engine_before_fork() noexcept {
     for (int i = 0; i < kForkWaits; ++i) {
         fork_holds = !busy.test_and_set(std::memory_order_acquire);
         if (fork_holds) return;
-        usleep(100);
+        nap(kNap);
     }
 }
 

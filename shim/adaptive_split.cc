@@ -71,6 +71,7 @@ AdaptiveRegion& adaptive_part(AdaptiveRegion& whole, const void* caller, const v
     if (split == nullptr) return whole;
     const AdaptiveThread& thread = adaptive_thread;
     const auto here = reinterpret_cast<std::uintptr_t>(reference);
+    if (thread.stack_high == 0) return ask(*split, whole, caller, reference);  // it leads only now
     // On another stack, of a coroutine, what lies above may be nothing at all.
     if (here < thread.stack_low || here >= thread.stack_high) return whole;
     ++split->calls;

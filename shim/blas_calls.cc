@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One BLAS call: its key, its limit, its scope, and the lever around it. Built as the hooks are.
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 
+#include "policy/thread_share.h"
 #include "shim/blas.h"
 #include "shim/clock.h"
 #include "shim/process.h"
@@ -103,13 +99,6 @@ bool try_activate(BlasLibrary& library) {
     return true;
 }
 
-void wait_a_little() {
-    const int saved = errno;
-    const timespec time{0, kWaitNanoseconds};
-    syscall(SYS_nanosleep, &time, nullptr);  // not libc's, which a cancellation may end
-    errno = saved;
-}
-
 // One thread decides; others wait for it, for they would be inside without being counted.
 [[gnu::noinline]] bool activate(BlasLibrary& library) {
     if (source_early()) return false;
@@ -119,7 +108,7 @@ void wait_a_little() {
         const Undisturbed quiet;
         state.store(try_activate(library) ? State::active : State::off, std::memory_order_release);
     }
-    while ((now = state.load(std::memory_order_acquire)) == State::deciding) wait_a_little();
+    while ((now = state.load(std::memory_order_acquire)) == State::deciding) nap(kWaitNanoseconds);
     return now == State::active;
 }
 
@@ -141,7 +130,7 @@ void wait_a_little() {
 [[gnu::noinline]] void wait_for_others(const BlasCall& call, const BlasLibrary& library) {
     const double likely = policy::blas_likely_seconds(call.operation->cost, call.sizes);
     const double waits = std::min(kMostWaits, kWaitShare * likely * 1e9 / kWaitNanoseconds);
-    for (int i = 0; i < static_cast<int>(waits) && blas_is_held_wide(library); ++i) wait_a_little();
+    for (int i = 0; i < static_cast<int>(waits) && blas_is_held_wide(library); ++i) nap(kWaitNanoseconds);
 }
 
 // Threads that this call may have at most; 0: nothing is known against the program's own number.
@@ -150,7 +139,7 @@ int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
     const int others = blas_callers();
     int share = budget;
     if (others != 0 || crowd_until.load(std::memory_order_relaxed) != 0) {
-        share = policy::blas_share(callers_now(others), budget);
+        share = policy::share_of(budget, callers_now(others));
         if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
     }
     const int beside = globals.width_beside.load(std::memory_order_relaxed);  // PyTorch's threads as well

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "shim/clock.h"
+#include "shim/task_list.h"
 
 namespace corun {
 namespace {
@@ -33,7 +34,6 @@ constinit int cpus_emulated = 0;
 constinit Mask first_thread{};  // by the latest scan
 constinit Mask all_threads{};
 constinit Mask scratch{};
-constinit char entries[4096] = {};
 constinit std::uint64_t last_scan = 0;
 constinit BudgetChange changes[kBudgetChanges] = {};
 // --------------------------------------------------------------------------------------------------------
@@ -89,29 +89,12 @@ void add(Mask& mask, const Mask& other) {
     for (std::size_t i = 0; i < other.used; ++i) mask.words[i] |= other.words[i];
 }
 
-struct Entry {  // of getdents64
-    std::uint64_t inode;
-    std::int64_t offset;
-    std::uint16_t length;
-    unsigned char type;
-    char name[1];
-};
-
 void scan_threads() {
     all_threads = first_thread;
-    const auto folder = static_cast<int>(
-        syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder < 0) return;
-    long bytes = 0;
-    while ((bytes = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
-        for (long at = 0; at < bytes;) {
-            const auto* const entry = reinterpret_cast<const Entry*>(entries + at);
-            const long thread = std::strtol(entry->name, nullptr, 10);
-            if (thread > 0 && read_mask(thread, scratch)) add(all_threads, scratch);
-            at += entry->length;
-        }
-    }
-    syscall(SYS_close, folder);
+    for_each_task([](int, const char* name) {
+        const long thread = std::strtol(name, nullptr, 10);
+        if (thread > 0 && read_mask(thread, scratch)) add(all_threads, scratch);
+    });
 }
 
 // A program that pins each thread to a CPU of its own uses them all, whichever thread is asked: so it is the

@@ -17,6 +17,8 @@
 namespace corun {
 namespace {
 
+constexpr std::size_t kFirstPage = 4096;
+
 struct Search {
     const char* path;
     std::string hex;
@@ -77,6 +79,7 @@ int visit(dl_phdr_info* info, std::size_t, void* argument) {
 }  // namespace
 
 std::string build_id(const char* path) {
+    if (path[0] == '\0') return executable_build_id();
     Search search{path, {}};
     dl_iterate_phdr(visit, &search);
     return !search.hex.empty() ? search.hex : name_and_size(path);
@@ -94,10 +97,17 @@ std::uint64_t build_number(const LoadedObject& object) noexcept {
     errno = saved;
     const unsigned char* id = nullptr;
     std::size_t length = 0;
-    for (int i = 0; read && i < header->e_phnum && id == nullptr; ++i) {
+    // The file's first page lies at the object's start. Tools may have put the table of segments elsewhere.
+    const bool near = read && header->e_phentsize == sizeof(ElfW(Phdr)) &&
+                      header->e_phnum <= kFirstPage / sizeof(ElfW(Phdr)) &&
+                      header->e_phoff <= kFirstPage - header->e_phnum * sizeof(ElfW(Phdr));
+    for (int i = 0; near && i < header->e_phnum && id == nullptr; ++i) {
         const auto& segment = reinterpret_cast<const ElfW(Phdr)*>(object.start + header->e_phoff)[i];
-        if (segment.p_type != PT_NOTE) continue;
-        const char* const note = reinterpret_cast<const char*>(object.base + segment.p_vaddr);
+        const std::uintptr_t at = object.base + segment.p_vaddr;
+        if (segment.p_type != PT_NOTE || at < object.start || at >= object.end ||
+            segment.p_memsz > object.end - at)
+            continue;
+        const char* const note = reinterpret_cast<const char*>(at);
         id = find_id(note, note + segment.p_memsz, length);
     }
     if (id != nullptr)

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/clock.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -25,6 +30,13 @@ bool tsc_is_invariant() {
 #endif
 }
 }  // namespace
+
+void nap(long nanoseconds) noexcept {
+    const int saved = errno;
+    const timespec time{0, nanoseconds};
+    syscall(SYS_nanosleep, &time, nullptr);  // not libc's, which a cancellation may end
+    errno = saved;
+}
 
 void clock_start() {
     if (origin_nanoseconds != 0) return;

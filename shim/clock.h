@@ -25,6 +25,9 @@ inline std::uint64_t ticks() {
     return monotonic_nanoseconds();
 }
 
+/// Sleeps. Keeps errno, and no cancellation ends it.
+void nap(long nanoseconds) noexcept;
+
 void clock_start();               ///< remembers the origin; as early as possible
 double clock_ticks_per_second();  ///< measured since clock_start(); waits until 5 ms have passed since then
 

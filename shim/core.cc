@@ -144,8 +144,7 @@ std::uint16_t random_width(ThreadState& thread) {
 std::uint16_t decide(ThreadState& thread, const OpRecord& record, std::uint32_t flags, Decision decision,
                      Entry& entry) {
     if (decision.random) return random_width(thread);
-    if ((flags & kUnjudged) != 0 && !decision.uniform)
-        return 0;  // one thread opens no region to be judged by
+    if ((flags & kUnjudged) != 0 && !decision.uniform) return 0;  // see judge()
     const std::uint16_t budget = globals.budget.load(std::memory_order_relaxed);
     if (decision.exploring && (flags & kAssigned) != 0) {
         const std::uint16_t width = record.assigned.load(std::memory_order_relaxed);
@@ -280,7 +279,9 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
     if (width == 0) entry.flags |= kEntryPlain;
     if (limit > 0 && (width == 0 || width > limit) && !decision.random)
         width = static_cast<std::uint16_t>(limit);
-    const std::uint16_t ceiling = ceiling_beside(entry.source, decision.ceiling, entry.begin);
+    const bool judged = (flags & kUnjudged) != 0;  // few calls: others beside them do not count
+    const std::uint16_t ceiling =
+        judged ? decision.ceiling : ceiling_beside(entry.source, decision.ceiling, entry.begin);
     if (ceiling != 0 && (width == 0 || width > ceiling)) [[unlikely]] {
         width = ceiling;
         entry.flags &= static_cast<std::uint16_t>(~kEntryAssigned);
@@ -300,6 +301,12 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
         pull_lever(thread, entry);
     }
     return width;
+}
+
+// At one thread an op opens no region, and would be judged by what it holds alone: until there are more it
+// stays one that decides for all in it. A program that has no more CPUs has nothing to decide.
+bool tells_what_it_does(const Entry& entry) {
+    return entry.width != 1 || globals.budget.load(std::memory_order_relaxed) <= 1;
 }
 
 // Whether an op that holds others only holds them: by whose time it is.
@@ -343,7 +350,8 @@ void finish(ThreadState& thread, Entry& entry) {
     thread.last.store(now, std::memory_order_relaxed);
     if (table.beside != Beside::nothing) add(thread.inside, duration);
     if (reference == 0) add(thread.work[0], duration);
-    if ((entry.flags & kEntryJudged) != 0) return judge(record, duration, entry.inner);
+    if ((entry.flags & kEntryJudged) != 0 && tells_what_it_does(entry))
+        return judge(record, duration, entry.inner);
     const bool wanted = (flags & kWanted) != 0 || (entry.flags & kEntryAssigned) != 0 ||
                         globals.decision.load(std::memory_order_relaxed).record_all;
     if (wanted || (++thread.sampled % kSampleEvery) == 0) push_sample(thread, entry, duration);
@@ -370,17 +378,6 @@ int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t sh
     return 0;
 }
 
-// With one width for all, that of its own work too, whatever it was found to be.
-static Begun begin_container(ThreadState& thread, const void* frame, OpRecord& record, Source source) {
-    const Decision decision = globals.decision.load(std::memory_order_relaxed);
-    if (!decision.uniform) return Begun::container;
-    Entry& entry = push(thread, frame, record, source, 0);
-    entry.flags = kEntryContainer;
-    entry.width = record.width[decision.arm][0].load(std::memory_order_relaxed);
-    if (entry.width != 0) pull_lever(thread, entry);
-    return Begun::open;
-}
-
 Begun op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,
                   const void* call) {
     ThreadState* const thread = thread_of(frame);
@@ -396,7 +393,7 @@ Begun op_begin_at(const void* frame, Source source, const void* identity, std::u
     if (slot == nullptr) return Begun::open;
     OpRecord& record = *slot->record.load(std::memory_order_relaxed);
     const std::uint32_t flags = record.flags.load(std::memory_order_relaxed);
-    if ((flags & kContainer) != 0) return begin_container(*thread, frame, record, source);
+    if ((flags & kContainer) != 0) return Begun::container;
     // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
     // to look at the clock all the same.
     const bool cheap = (flags & (kCheap | kAnchor)) == kCheap;

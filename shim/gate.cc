@@ -36,7 +36,10 @@ constinit std::atomic<bool> checked{false};
 constinit std::atomic<bool> checked{true};
 #endif
 constinit std::atomic<int (*)()> holds_gil{nullptr};
-constinit double tick = 0.0;  // seconds; once measured it stays, so that times can be told apart
+constinit double suspect = 0.0;  // when the op that runs for too long began; with the lock, as the next
+constinit double suspected_at = 0.0;
+constexpr double kSecondLook = 0.2;  // seconds
+constinit double tick = 0.0;         // seconds; once measured it stays, so that times can be told apart
 
 struct Counters {
     std::atomic<std::uint64_t> entered, waited, expired, ticks, differences;
@@ -62,22 +65,17 @@ void open_for_good(const char* why) noexcept {
     message(Level::warning, sentence);
 }
 
-// 50 us, which no cancellation ends.
-void nap() noexcept {
-    const timespec time{0, 50'000};
-    syscall(SYS_nanosleep, &time, nullptr);
-}
-
 // Held for microseconds, or until its thread runs again. One that was ended or left by a jump while it had it
 // must not stop the others.
 bool take_lock() noexcept {
     constexpr int kSpins = 100;
     constexpr int kYields = 10'000;
     constexpr int kNaps = 40'000;
+    constexpr long kNap = 50'000;  // nanoseconds
     for (int i = 0; !lock.try_lock(); ++i) {
         if (opened.load(std::memory_order_relaxed)) return false;
         if (i > kYields)
-            nap();
+            nap(kNap);
         else if (i > kSpins)
             sched_yield();
         if (i == kYields + kNaps) return open_for_good("its lock was not given back"), false;
@@ -152,6 +150,12 @@ void let_in(policy::Gate& now, std::uint64_t at, const ThreadState* self, Woken&
 void watch(policy::Gate& now, std::uint64_t at) {
     const auto overdue = now.overdue(seconds(at));
     if (!overdue) return;
+    // A process that was stopped for a while finds all that runs overdue: it is given the time to end.
+    if (suspect != overdue->begins) {
+        suspect = overdue->begins;
+        suspected_at = seconds(at);
+    }
+    if (seconds(at) - suspected_at < kSecondLook) return;
     char why[120];
     std::snprintf(why, sizeof why, "op key %u has not ended for %.1f s", overdue->key, overdue->seconds);
     now.open();
@@ -248,16 +252,19 @@ bool enter(ThreadState& thread, Entry& entry, std::uint16_t own, int most, bool 
 
 // @return false: it is not there
 bool leave(ThreadState& thread, Entry& entry, double cpu, bool& alone) noexcept {
-    return locked([&](Woken& woken) {
+    bool ended = false;  // whatever fails after it
+    locked([&](Woken& woken) {
         policy::Gate* const now = gate.load(std::memory_order_relaxed);
         const std::uint64_t at = ticks();
         if (now == nullptr || !now->end(reinterpret_cast<policy::Gate::Ticket>(&thread), seconds(at), cpu))
             return false;
         alone = globals.ledger.end(entry.ticket, entry.counted);
+        ended = true;
         if (now->waiting() > 0) let_in(*now, at, nullptr, woken);
         check(*now);
         return true;
     });
+    return ended;
 }
 
 int program_width(const ThreadState& thread, const Entry& entry) {

@@ -73,7 +73,7 @@ void OpTable::rebind(policy::Controller& controller) {
         controller.add_op(before.op(op).info);  // in the order in which they have appeared: the same id
         OpRecord& record = globals.records[op];
         const std::uint32_t kept =
-            record.flags.load(std::memory_order_relaxed) & (kContainer | kAsked | kUnjudged);
+            record.flags.load(std::memory_order_relaxed) & (kContainer | kAsked | kUnjudged | kOwnRegion);
         record.reference.store(0, std::memory_order_relaxed);
         record.flags.store(kept | ((kept & kContainer) != 0 ? 0U : std::uint32_t{kWanted}),
                            std::memory_order_relaxed);

@@ -117,15 +117,17 @@ void in_child() {
     report_wanted.store(false, std::memory_order_relaxed);
 }
 
-bool names_gate() {
-    return options[OptionId::policy].rfind("gate-", 0) == 0;
+// A policy with a gate has to be wanted as well.
+std::string_view policy_in_force() {
+    const std::string_view named = options[OptionId::policy];
+    return options.is(OptionId::gate, "off") && named.rfind("gate-", 0) == 0 ? "race" : named;
 }
 
-// In which arms ops may wait. One that is named has to be wanted as well.
+// In which arms ops may wait.
 policy::GateMode gate_mode() {
     if (options.is(OptionId::gate, "auto")) return policy::GateMode::beside;
     if (options.is(OptionId::gate, "on")) return policy::GateMode::alone;
-    if (names_gate())
+    if (policy_in_force() != options[OptionId::policy])
         message(Level::warning, "CORUN_POLICY=gate-... needs CORUN_GATE=on; no op waits, the arms are raced");
     return policy::GateMode::off;
 }
@@ -277,7 +279,7 @@ bool process_follows_budget() noexcept {
 }
 
 bool process_limits_widths() noexcept {
-    const std::string_view policy = options[OptionId::policy];
+    const std::string_view policy = policy_in_force();
     return options.is(OptionId::mode, "tune") && !process_frozen() &&
            (policy == "race" || policy == "s1" || policy == "s2" || policy == "idle" ||
             policy.substr(0, 6) == "price-");
@@ -289,8 +291,7 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     settings.observe = options.is(OptionId::mode, "observe");
     settings.replay = process_frozen();
     settings.gate = gate_mode();
-    settings.policy = std::string(options[OptionId::policy]);
-    if (settings.gate == policy::GateMode::off && names_gate()) settings.policy = "race";
+    settings.policy = std::string(policy_in_force());
     settings.cheap_seconds = kCheapSeconds;
     settings.seed = process_seed();
     settings.explorer.share = options.number(OptionId::explore) / 100.0;

@@ -36,6 +36,7 @@ struct alignas(64) RegionRecord {
     std::atomic<const void*> body;       ///< outlined function; null: not known yet
     std::atomic<const void*> caller;     ///< return address of the call that opens it
     std::atomic<std::uint64_t> build;    ///< where they lie in objects that may leave: of those; else 0
+    std::atomic<bool> caller_leaves;     ///< it lies in one: else in the program, or in no object at all
     std::atomic<std::uint32_t> runtime;  ///< its index
     std::atomic<std::uint32_t> classes;
     std::atomic<std::int32_t> narrowest, widest;  ///< threads it could have, of the calls looked at

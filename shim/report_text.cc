@@ -420,6 +420,19 @@ void append_regions(std::string& out, const json& report) {
     }
 }
 
+void append_gate(std::string& out, const json& report) {
+    const json& gate = field(report, "gate");
+    if (!gate.is_object()) return;
+    std::string line =
+        fmt::format("{} of {} ops waited for their turn, {} in all; for {} of them it did not come in time",
+                    grouped(number(gate, "waited")), grouped(number(gate, "ops")),
+                    seconds(number(gate, "seconds")), grouped(number(gate, "ran_out")));
+    if (number(gate, "opened").value_or(0.0) > 0.0)
+        line += "; then the gate was opened for good, see the messages";
+    out += "\nGate\n";
+    append_wrapped(out, line, 2);
+}
+
 void append_messages(std::string& out, const json& report) {
     if (const auto dropped = number(report, "samples_dropped"); dropped && *dropped > 0)
         out += fmt::format("\n{} samples were dropped because the program was faster than their reader\n",
@@ -445,6 +458,7 @@ std::string render_report(const json& report) {
         for (std::size_t i = 0; i < phases.size(); ++i) append_phase(out, phases[i], i);
         append_ops(out, report);
         append_regions(out, report);
+        append_gate(out, report);
         append_messages(out, report);
         return out;
     } catch (const std::exception&) {

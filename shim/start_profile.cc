@@ -54,9 +54,7 @@ class RegionKeys {
         LoadedObject object{};
         if (body == nullptr || !find_object(body, object)) return "unknown";
         auto [place, made] = ids_.try_emplace(object.dynamic);
-        if (made)
-            place->second = object.name == nullptr || object.name[0] == '\0' ? executable_build_id()
-                                                                             : build_id(object.name);
+        if (made) place->second = build_id(object.name != nullptr ? object.name : "");
         char offset[24];
         std::snprintf(offset, sizeof offset, "+0x%llx",
                       static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(body) - object.base));

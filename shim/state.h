@@ -154,10 +154,10 @@ struct alignas(8) Decision {
     bool exploring : 1 = false;   ///< assignments are in force
     bool record_all : 1 = false;  ///< every op is timed and passed to the model
     bool random : 1 = false;      ///< a test's widths
-    bool uniform : 1 = false;   ///< one width for all, what holds other ops and what is not known among them
-    bool gated : 1 = false;     ///< ops ask the gate
-    bool sparse : 1 = false;    ///< nobody needs the ledger or every duration: brief ops are not timed
-    std::uint16_t ceiling = 0;  ///< of every width, the program's own among them; 0: none
+    bool uniform : 1 = false;     ///< one width for all ops, those among them that are not known yet
+    bool gated : 1 = false;       ///< ops ask the gate
+    bool sparse : 1 = false;      ///< nobody needs the ledger or every duration: brief ops are not timed
+    std::uint16_t ceiling = 0;    ///< of every width, the program's own among them; 0: none
 };
 
 struct Globals {

@@ -106,14 +106,5 @@ TEST(BlasUsefulWidth, MissingAndNegativeSizes) {
     EXPECT_EQ(blas_useful_width(BlasCost::multiply, {INT_MAX, INT_MAX, INT_MAX}, 4), 4);
 }
 
-TEST(BlasShare, TheBudgetIsSplit) {
-    EXPECT_EQ(blas_share(1, 8), 8);
-    EXPECT_EQ(blas_share(2, 8), 4);
-    EXPECT_EQ(blas_share(3, 8), 2);
-    EXPECT_EQ(blas_share(100, 8), 1);
-    EXPECT_EQ(blas_share(0, 8), 8);
-    EXPECT_EQ(blas_share(2, 1), 1);
-}
-
 }  // namespace
 }  // namespace corun::policy

@@ -76,5 +76,14 @@ TEST(ThreadShare, DoesNotGoToAndFro) {
     EXPECT_LE(changes, 1);
 }
 
+TEST(ShareOf, TheBudgetIsSplit) {
+    EXPECT_EQ(share_of(8, 1), 8);
+    EXPECT_EQ(share_of(8, 2), 4);
+    EXPECT_EQ(share_of(8, 3), 2);
+    EXPECT_EQ(share_of(8, 100), 1);
+    EXPECT_EQ(share_of(8, 0), 8);
+    EXPECT_EQ(share_of(1, 2), 1);
+}
+
 }  // namespace
 }  // namespace corun::policy
