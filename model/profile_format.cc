@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "model/fnv.h"
+
 namespace corun::model::profile_format {
 namespace {
 
@@ -75,9 +77,8 @@ double number(const json& value, double low, double high) {
     return found;
 }
 
-std::string checksum(std::string_view payload) {  // FNV-1a, 64 bits
-    std::uint64_t hash = 0xcbf29ce484222325U;
-    for (const char each : payload) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
+std::string checksum(std::string_view payload) {
+    std::uint64_t hash = fnv1a(payload);
     std::string digits(16, '0');
     for (auto at = digits.rbegin(); at != digits.rend(); ++at, hash >>= 4U)
         *at = "0123456789abcdef"[hash & 15U];

@@ -121,7 +121,7 @@ void Controller::sample(const OpSample& sample, std::vector<OpId>& frozen) {
         // Only the program's own way may set the yardstick (or the one arm there is, when nothing is
         // compared).
         if (!sample.plain && !fixed_) return;
-        state.narrowed = state.narrowed || !sample.plain;
+        state.narrowed = state.narrowed || !sample.plain || sample.bounded;
         state.first.push_back(static_cast<float>(sample.seconds));
         if (state.first.size() == kFirstSamples) freeze(sample.op, frozen);
         return;

@@ -57,6 +57,7 @@ struct OpSample {
     bool assigned = false;  ///< at a width that assignments() asked for
     bool plain = false;     ///< no lever was pulled
     bool builds = false;  ///< the first call at this width: may hold what the runtime builds and keeps for it
+    bool bounded = false;  ///< as `plain`, but for a ceiling: the share of the machine, threads side by side
 };
 
 /// Everything known of one op key.

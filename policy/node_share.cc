@@ -73,9 +73,13 @@ class Filling {
     }
 
     void fill() {
-        for (const bool gaining : {true, false})
+        struct Among {
+            bool gaining;
+            bool wanting;
+        };
+        for (const Among& among : {Among{true, true}, Among{true, false}, Among{false, false}})
             while (left_ > 0) {
-                const std::size_t next = neediest(gaining);
+                const std::size_t next = neediest(among.gaining, among.wanting);
                 if (next == claims_.size()) break;
                 shares_[next].cpus = ++shares_[next].width;
                 if (claims_[next].group != 0) ++groups_[claims_[next].group];
@@ -95,10 +99,14 @@ class Filling {
         return claim.group == 0 || groups_.at(claim.group) < whole(claim.group_quota);
     }
 
-    [[nodiscard]] std::size_t neediest(bool gaining) const {
+    [[nodiscard]] bool wants(std::size_t i) const {
+        return claims_[i].wanted <= 0.0 || shares_[i].width < claims_[i].wanted;
+    }
+
+    [[nodiscard]] std::size_t neediest(bool gaining, bool wanting) const {
         std::size_t best = claims_.size();
         for (const std::size_t i : members_) {
-            if (!can_take(i) || (gaining && gain(i) < kWorthOfCpu)) continue;
+            if (!can_take(i) || (gaining && gain(i) < kWorthOfCpu) || (wanting && !wants(i))) continue;
             if (best == claims_.size()) {
                 best = i;
                 continue;

@@ -24,6 +24,7 @@ using Gains = std::array<float, 11>;
 struct Claim {
     CpuSet cpus;               ///< where it may run
     int most = 1;              ///< CPUs that it can use at all: mask, quota, CORUN_CPUS
+    double wanted = 0.0;       ///< of them, by what it has used lately; 0: not known, so all
     double weight = 1.0;       ///< > 0; twice the weight, twice the CPUs
     Gains gains{};             ///< by its own curves
     std::uint64_t group = 0;   ///< of processes under one quota; 0: none
@@ -42,8 +43,8 @@ struct Share {
 inline constexpr double kWorthOfCpu = 0.05;
 
 /// Fair by weight. Everybody who is not idle gets one CPU (or its part of what there is); each further CPU
-/// goes to whoever has least for its weight among those that gain from one more; what nobody gains from is
-/// given in the same way. Ties: the larger gain, then the earlier claim.
+/// goes to whoever has least for its weight among those that want it and gain from one more; then among those
+/// that gain; what nobody gains from is given in the same way. Ties: the larger gain, then the earlier claim.
 [[nodiscard]] std::vector<Share> share_out(std::span<const Claim> claims);
 
 }  // namespace corun::policy

@@ -2,6 +2,7 @@
 #include "policy/node_view.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace corun::policy {
@@ -11,6 +12,17 @@ constexpr double kAskAgain = 0.15;  // seconds: the kernel counts CPU time in st
 constexpr double kForget = 60.0;    // seconds since it was last there
 constexpr std::size_t kMostSeen = 512;
 
+// A steady number of CPUs, for others learn anew when their share changes.
+int cpus_in_use(double use) {
+    return static_cast<int>(
+        std::bit_ceil(static_cast<unsigned>(std::ceil(std::clamp(use - 0.25, 0.5, 65536.0)))));
+}
+
+// An op now and then: nothing is kept for it.
+bool light(const Claim& claim) {
+    return claim.wanted > 0.0 && claim.wanted < kNodeLight;
+}
+
 }  // namespace
 
 // False: it is not there. What it may use is lowered to what it is seen to use where that is not our ops.
@@ -19,6 +31,7 @@ bool NodeView::judge(double now, std::size_t index, const Neighbour& neighbour, 
     const auto [place, is_new] = seen_.try_emplace(neighbour.nonce);
     Seen& seen = place->second;
     seen.looked = now;
+    claim.idle = light(claim);
     if (is_new || seen.beat != neighbour.beat) {
         seen = {.beat = neighbour.beat, .moved = now, .looked = now};
         return true;
@@ -37,9 +50,8 @@ bool NodeView::judge(double now, std::size_t index, const Neighbour& neighbour, 
             seen.idle = still >= kNodeIdle && seen.use >= 0.0 && seen.use < kNodeBusy;
         }
     }
-    claim.idle = seen.idle;
-    if (seen.use >= kNodeBusy)
-        claim.most = std::clamp(static_cast<int>(std::ceil(seen.use - 0.25)), 1, claim.most);
+    claim.idle = seen.idle || (light(claim) && seen.use < kNodeBusy);
+    if (seen.use >= kNodeBusy) claim.most = std::min(claim.most, cpus_in_use(seen.use));
     return true;
 }
 
@@ -94,6 +106,7 @@ Share NodeView::look(double now, const Claim& own, std::span<const Neighbour> ne
             own_place = claims_.size();
             claims_.push_back(own);
             claims_.back().idle = false;
+            if (light(own)) claims_.back().wanted = 0.0;  // its fair share, when it does work
         }
         if (i == neighbours.size()) break;
         Claim claim = neighbours[i].claim;

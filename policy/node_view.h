@@ -20,6 +20,7 @@ inline constexpr double kNodeVisit = 0.080;
 inline constexpr double kNodeDoubt = 0.25;     ///< without a beat, the kernel is asked about the process
 inline constexpr double kNodeIdle = 0.40;      ///< without a beat (and without CPU time) it is idle
 inline constexpr double kNodeIdleMost = 5.0;   ///< patience that a process may ask for
+inline constexpr double kNodeLight = 0.25;     ///< CPUs that it wants: so little that nothing is kept for it
 inline constexpr double kNodeBusy = 0.15;      ///< CPUs in use: it runs something, if not our ops
 inline constexpr double kNodeFlap = 5.0;       ///< a gain that is lost again so soon was none
 inline constexpr double kNodeHoldFirst = 0.5;  ///< then gains have to last before they are taken,

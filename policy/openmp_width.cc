@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "model/fnv.h"
 #include "policy/arms.h"
 #include "policy/statistics.h"
 
@@ -163,17 +164,16 @@ StartWidth choose_start_width(std::span<const RunRecord> runs, int own, bool may
 }
 
 std::string hash_words(std::span<const std::string> words) {
-    std::uint64_t hash = 0xcbf29ce484222325U;
-    const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3U; };
+    model::Fnv1a hash;
     bool first = true;
     for (const std::string& word : words) {
         const std::size_t begin = first ? word.rfind('/') + 1 : 0;  // none: npos + 1 is 0
-        for (std::size_t i = begin; i < word.size(); ++i) add(static_cast<unsigned char>(word[i]));
-        add(0);
+        hash.add(std::string_view(word).substr(begin));
+        hash.add(static_cast<unsigned char>(0));
         first = false;
     }
     char text[17];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
     return text;
 }
 

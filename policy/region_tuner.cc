@@ -198,6 +198,8 @@ void RegionTuner::begin_trial(double now) {
     if (!may_spend(2.0 * own * (region.own / std::max(region.own / 2, 1) - 1), now)) return;
     trial_ = Trial{};
     trial_->id = chosen;
+    trial_->calls = region.calls;
+    trial_->called_at = now;
     // Halving from the own width: the last one first.
     for (const int width : region.allowed)
         if (width != region.own) trial_->widths.push_back(width);
@@ -231,6 +233,17 @@ void RegionTuner::end_trial(double now) {
     trial_.reset();
     replan_ = true;
     replan_at_ = now;
+}
+
+// Without a result: it is tried again if it comes back.
+void RegionTuner::drop_trial_of_who_is_gone(double now) {
+    const Region& region = regions_[trial_->id];
+    if (region.calls != trial_->calls) {
+        trial_->calls = region.calls;
+        trial_->called_at = now;
+    } else if (now - trial_->called_at >= kNotCalled) {
+        trial_.reset();
+    }
 }
 
 // --- the plan
@@ -399,6 +412,7 @@ void RegionTuner::drop_plan(double now) {
 void RegionTuner::tick(double now, std::span<const std::uint64_t> calls, Id at) {
     now_ = now;
     for (Id id = 0; id < regions_.size() && id < calls.size(); ++id) regions_[id].calls = calls[id];
+    if (trial_) drop_trial_of_who_is_gone(now);
     if (now - shares_at_ >= kSharesEvery) {
         // Shares of windows at other widths say as much: they are weighed by what a call takes at its own.
         find_shares(now);

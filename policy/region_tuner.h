@@ -106,6 +106,7 @@ class RegionTuner {
     static constexpr double kLastCheck = 32.0;   // ... up to this
     static constexpr double kFirstRetry = 10.0;  // seconds until a width that was left is tried again
     static constexpr double kLastRetry = 160.0;
+    static constexpr double kNotCalled = 5.0;  // seconds: its trial ends, lest the others wait for ever
 
   private:
     struct Region {
@@ -133,6 +134,8 @@ class RegionTuner {
         std::vector<double> switched;
         double block_seconds;
         std::size_t block_calls;
+        std::uint64_t calls;  // of the region, when they were last seen to grow ...
+        double called_at;     // ... then
     };
     struct Guard {
         Id anchor;
@@ -154,6 +157,7 @@ class RegionTuner {
     void next_width(double now);
     void end_block(double now);
     void end_trial(double now);
+    void drop_trial_of_who_is_gone(double now);
     void in_trial(const TimedCall& call);
     void plan(double now);
     void begin_guard(double now, bool first);

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "shim/clock.h"
+#include "shim/cpu_wait.h"
 #include "shim/task_list.h"
 
 namespace corun {
@@ -128,20 +129,6 @@ void look(std::uint64_t now) {
     errno = saved;
 }
 
-// "cpu  user nice system idle iowait irq softirq steal ...": the first line, which is made before all others.
-void read_steal(std::uint64_t& stolen, std::uint64_t& spent) {
-    char text[256];
-    read_file("/proc/stat", text, sizeof text);
-    stolen = spent = 0;
-    if (std::strncmp(text, "cpu ", 4) != 0) return;
-    char* at = text + 4;
-    for (int field = 0; field < 8; ++field) {
-        const std::uint64_t value = std::strtoull(at, &at, 10);
-        spent += value;
-        if (field == 7) stolen = value;
-    }
-}
-
 }  // namespace
 
 void budget_start(const char* cgroup_root, int option, bool stays, int emulated) noexcept {
@@ -172,9 +159,23 @@ Budget budget_now() noexcept {
                        cpus_option);
 }
 
+bool budget_cpu_set(policy::CpuSet& cpus) noexcept {
+    const Looking mine;
+    if (!mine) return false;
+    if (all_threads.used > cpus.words.size() || all_threads.used == 0) {  // a larger machine: anywhere
+        cpus.words.fill(~std::uint64_t{0});
+        return true;
+    }
+    static_assert(sizeof cpus.words[0] == sizeof all_threads.words[0]);
+    cpus = {};
+    std::copy_n(all_threads.words, all_threads.used, cpus.words.begin());
+    return true;
+}
+
 void budget_share_set(double cpus, int which) noexcept {
-    share.store(cpus > 0 ? cpus : 0.0, std::memory_order_relaxed);
-    slot.store(which, std::memory_order_relaxed);
+    const double before = share.exchange(cpus > 0 ? cpus : 0.0, std::memory_order_relaxed);
+    const bool same_slot = slot.exchange(which, std::memory_order_relaxed) == which;
+    if (before == std::max(cpus, 0.0) && same_slot) return;
     if (!frozen) next_look.store(0, std::memory_order_relaxed);
 }
 
@@ -190,7 +191,9 @@ void pressure_start() noexcept {
     const Looking mine;
     if (!mine || spent_before != 0) return;
     throttled_before = cgroups.throttling();
-    read_steal(stolen_before, spent_before);
+    const CpuTimes now = cpu_times_now();
+    stolen_before = now.stolen;
+    spent_before = now.all;
 }
 
 Pressure pressure_now() noexcept {
@@ -201,12 +204,10 @@ Pressure pressure_now() noexcept {
     pressure.throttling.periods = now.periods - std::min(now.periods, throttled_before.periods);
     pressure.throttling.throttled = now.throttled - std::min(now.throttled, throttled_before.throttled);
     pressure.throttling.seconds = std::max(0.0, now.seconds - throttled_before.seconds);
-    std::uint64_t stolen = 0;
-    std::uint64_t spent = 0;
-    read_steal(stolen, spent);
-    if (spent > spent_before && stolen > stolen_before)
+    const CpuTimes times = cpu_times_now();
+    if (times.all > spent_before && times.stolen > stolen_before)
         pressure.steal_share =
-            static_cast<double>(stolen - stolen_before) / static_cast<double>(spent - spent_before);
+            static_cast<double>(times.stolen - stolen_before) / static_cast<double>(times.all - spent_before);
     return pressure;
 }
 
@@ -218,6 +219,8 @@ std::size_t budget_changes(BudgetChange (&out)[kBudgetChanges]) noexcept {
 
 void budget_after_fork() noexcept {
     looking.store(false, std::memory_order_relaxed);
+    budget_share_set(0.0);  // that was the parent's
+    now_share.store(0.0, std::memory_order_relaxed);
 }
 
 }  // namespace corun

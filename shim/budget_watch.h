@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "policy/cpu_set.h"
 #include "shim/budget.h"
 
 namespace corun {
@@ -23,6 +24,10 @@ std::uint64_t budget_refresh() noexcept;
 
 /// The cgroup whose quota that is, see CgroupReader; 0: none.
 [[nodiscard]] std::uint64_t budget_group() noexcept;
+
+/// Where its threads may run, all of them together: one that is pinned says nothing of the others. False, and
+/// `cpus` is as it was, while another thread looks.
+bool budget_cpu_set(policy::CpuSet& cpus) noexcept;
 
 /// This process's share of the node, from now on: every lever follows within a second. From any thread.
 /// @param cpus 0: all of them

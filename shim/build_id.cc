@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 
+#include "model/fnv.h"
 #include "shim/readable.h"
 
 namespace corun {
@@ -86,11 +88,7 @@ std::string build_id(const char* path) {
 }
 
 std::uint64_t build_number(const LoadedObject& object) noexcept {
-    std::uint64_t number = 0xCBF29CE484222325ULL;  // FNV-1a
-    const auto add = [&](const void* bytes, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i)
-            number = (number ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001B3ULL;
-    };
+    model::Fnv1a number;
     const int saved = errno;
     const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(object.start);
     const bool read = readable(header) && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
@@ -111,10 +109,10 @@ std::uint64_t build_number(const LoadedObject& object) noexcept {
         id = find_id(note, note + segment.p_memsz, length);
     }
     if (id != nullptr)
-        add(id, length);
+        number.add(id, length);
     else if (object.name != nullptr)
-        add(object.name, std::strlen(object.name));
-    return number != 0 ? number : 1;
+        number.add(object.name, std::strlen(object.name));
+    return std::max<std::uint64_t>(1, number.value());
 }
 
 std::string executable_build_id() {

@@ -33,4 +33,11 @@ double clock_ticks_per_second();  ///< measured since clock_start(); waits until
 
 double clock_seconds();  ///< since clock_start()
 
+/// CPU time that the process has used.
+inline double cpu_seconds() {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 }  // namespace corun

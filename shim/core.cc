@@ -285,6 +285,7 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
     if (ceiling != 0 && (width == 0 || width > ceiling)) [[unlikely]] {
         width = ceiling;
         entry.flags &= static_cast<std::uint16_t>(~kEntryAssigned);
+        entry.flags |= kEntryBounded;
     }
     const std::uint32_t untimed = decision.sparse ? kCheap | kBrief : kCheap;
     const bool timed = (flags & untimed) == 0 || decision.record_all;
@@ -304,9 +305,10 @@ inline int begin_work(ThreadState& thread, Slot& slot, const OpRecord& record, s
 }
 
 // At one thread an op opens no region, and would be judged by what it holds alone: until there are more it
-// stays one that decides for all in it. A program that has no more CPUs has nothing to decide.
+// stays one that decides for all in it. A program that never had more CPUs has nothing to decide.
 bool tells_what_it_does(const Entry& entry) {
-    return entry.width != 1 || globals.budget.load(std::memory_order_relaxed) <= 1;
+    return entry.width != 1 || (globals.budget.load(std::memory_order_relaxed) <= 1 &&
+                                globals.decision.load(std::memory_order_relaxed).ceiling == 0);
 }
 
 // Whether an op that holds others only holds them: by whose time it is.
@@ -378,6 +380,11 @@ int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t sh
     return 0;
 }
 
+bool widths_bounded() noexcept {
+    return globals.decision.load(std::memory_order_relaxed).ceiling != 0 ||
+           globals.width_beside.load(std::memory_order_relaxed) != 0;
+}
+
 Begun op_begin_at(const void* frame, Source source, const void* identity, std::uint32_t shape,
                   const void* call) {
     ThreadState* const thread = thread_of(frame);
@@ -397,11 +404,13 @@ Begun op_begin_at(const void* frame, Source source, const void* identity, std::u
     // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
     // to look at the clock all the same.
     const bool cheap = (flags & (kCheap | kAnchor)) == kCheap;
-    if (cheap && ++thread->cheap % kCheapSkipped != 0) return Begun::cheap;
+    const bool bounded = widths_bounded();  // then its own width is too much for it as well
+    if (cheap && !bounded && ++thread->cheap % kCheapSkipped != 0) return Begun::cheap;
     const std::uint64_t now = note_begin(*thread, record, flags, depth);
-    if (cheap) return Begun::cheap;
+    if (cheap && !bounded) return Begun::cheap;
     Entry& entry = push(*thread, frame, record, source, now);
     begin_work(*thread, *slot, record, flags, entry, depth == 0 && (flags & kUnjudged) == 0);
+    if (cheap) return Begun::cheap;
     if ((flags & kUnjudged) == 0) return (flags & kWanted) != 0 ? Begun::fresh : Begun::op;
     entry.flags |= kEntryJudged;
     return Begun::open;

@@ -61,8 +61,8 @@ void note_least(int cpus) {
 int told_now(int& most) {
     const View wanted = view.load(std::memory_order_acquire);
     if (wanted == View::off) return 0;
-    budget_refresh();
-    const Budget budget = budget_now();
+    const Budget budget =
+        process_lasting_budget();  // what a neighbour takes for a while must not size a pool for life
     most = budget.allowed;
     if (budget.allowed == INT_MAX && wanted != View::always) return 0;
     const int cpus = std::min(budget.cpus, budget.affinity);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the kernel counts of this process's threads and of the machine's CPUs.
 #pragma once
+
+#include <cstdint>
 
 namespace corun {
 
@@ -12,5 +15,16 @@ struct CpuWait {
 
 /// Reads a file for each thread, of the first 64: some microseconds each. No allocation, no lock.
 CpuWait cpu_wait_now() noexcept;
+
+/// Clock ticks of all CPUs of the machine since its start; all 0 where /proc does not tell.
+struct CpuTimes {
+    std::uint64_t all = 0;
+    std::uint64_t idle = 0;    ///< waiting for input or output among it
+    std::uint64_t stolen = 0;  ///< given to others by the hypervisor
+};
+CpuTimes cpu_times_now() noexcept;
+
+/// CPUs of the machine that others use in so many seconds from now on. Sleeps meanwhile. Negative: not known.
+double cpus_used_by_others(double seconds) noexcept;
 
 }  // namespace corun

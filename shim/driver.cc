@@ -11,6 +11,7 @@
 #include <new>
 
 #include "policy/node_view.h"
+#include "shim/budget_watch.h"
 #include "shim/clock.h"
 #include "shim/control.h"
 #include "shim/core.h"
@@ -39,19 +40,11 @@ constexpr double kStatusSeconds = 0.5;
 // that write the ledger for each op of some microseconds cost more than all else that a settled op costs.
 constexpr double kStretchSeconds = 0.05;
 constexpr int kStretches = 8;
-constexpr double kMixedSeconds =
-    1e-3;  // ops from before a dense stretch, which nobody counted, may still run
+constexpr double kMixedSeconds = 1e-3;  // ops from before a dense stretch may run: nobody counted them
 
-// A window that lasted this much longer than it should, in which the process had hardly any CPU, was spent
-// stopped.
+// A window so much longer than it should be, in which the process had hardly any CPU, was spent stopped.
 constexpr double kStoppedLengths = 4.0;
 constexpr double kStoppedCpu = 0.05;
-
-double cpu_seconds() {
-    timespec t{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 template <typename T>
 T* map_zeroed(std::size_t count) {
@@ -187,7 +180,7 @@ void Driver::drain(std::uint64_t now) {
         if (raw.begin < epoch_from_) continue;
         controller_->sample({raw.op, seconds(raw.begin), static_cast<double>(raw.ticks) * tick_, raw.width,
                              was_solo(raw), (raw.flags & kEntryAssigned) != 0, (raw.flags & kEntryPlain) != 0,
-                             (raw.flags & kEntryBuilds) != 0},
+                             (raw.flags & kEntryBuilds) != 0, (raw.flags & kEntryBounded) != 0},
                             table_.frozen());
     }
     table_.settle_frozen();
@@ -340,6 +333,7 @@ void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
         node_visit(epochs_, seconds(now));
     }
     if (control_off_asked()) {
+        budget_share_set(0.0);  // nobody visits the node for it any more
         globals.active.store(false, std::memory_order_relaxed);
         control_obeyed();
         return;
@@ -482,6 +476,13 @@ void driver_after_fork() noexcept {
     globals.width_beside.store(0, std::memory_order_relaxed);
     if (this_thread != nullptr) pthread_getcpuclockid(pthread_self(), &this_thread->clock);
     if (this_thread != nullptr) core_enter_again(*this_thread);  // fork() in the middle of an op
+}
+
+// A thread that goes on while the process exits may be visiting.
+void driver_end() noexcept {
+    if (driver == nullptr || (this_thread != nullptr && this_thread->busy) || !lock_within_a_second()) return;
+    const Holder holder(lock);
+    node_end();
 }
 
 bool driver_read(const std::function<void(Controller&, const DriverFigures&)>& reader) {

@@ -47,4 +47,7 @@ void figures_of_threads(DriverFigures& out);
 /// False when no source was ever active.
 bool driver_read(const std::function<void(policy::Controller&, const DriverFigures&)>& reader);
 
+/// At the end of the process: it leaves the node.
+void driver_end() noexcept;
+
 }  // namespace corun

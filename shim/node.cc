@@ -4,14 +4,12 @@
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <exception>
 #include <fstream>
 #include <memory>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "policy/node_view.h"
+#include "policy/recent_use.h"
 #include "shim/budget_watch.h"
 #include "shim/clock.h"
 #include "shim/message.h"
@@ -40,12 +39,6 @@ constexpr double kRefusedSeconds = 5.0;   // until a file that was refused is lo
 constexpr double kNoneSeconds = 0.5;      // ... one that could not be made, or has yet to be made anew
 constexpr double kTakeOverSeconds = 5.0;  // without a move, where no slot is free
 
-double cpu_seconds() {
-    timespec t{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 // "python train.py": the words without their folders.
 void describe_program(char* text, std::size_t size) {
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -65,14 +58,11 @@ double kernel_weight() {
     return std::pow(1.25, -getpriority(PRIO_PROCESS, static_cast<id_t>(getpid())));
 }
 
+// Anywhere, while that is not known: nobody is missed.
 policy::CpuSet own_cpus() {
-    unsigned long mask[policy::kMostCpus / (8 * sizeof(unsigned long))] = {};
     policy::CpuSet set;
-    // Of a machine with more CPUs than that the kernel tells nothing: the process counts as anywhere.
-    if (syscall(SYS_sched_getaffinity, getpid(), sizeof mask, mask) <= 0)
-        set.words.fill(~std::uint64_t{0});
-    else
-        std::memcpy(set.words.data(), mask, sizeof mask);
+    set.words.fill(~std::uint64_t{0});
+    budget_cpu_set(set);
     return set;
 }
 
@@ -84,6 +74,7 @@ class Node {
         if (getrandom(&nonce_, sizeof nonce_, GRND_NONBLOCK) != sizeof nonce_)
             nonce_ = monotonic_nanoseconds() * 0x9E3779B97F4A7C15ULL + static_cast<std::uint64_t>(getpid());
         nonce_ |= 1;
+        own_.cpus = own_cpus();
         describe_program(own_.program, sizeof own_.program);
     }
 
@@ -123,9 +114,8 @@ class Node {
     double used_ops_ = 0.0;
     double gap_ = 0.0;  ///< the longest between visits while at work; fades
     float most_used_ = 0.0F;
+    policy::RecentUse recent_;
     int applied_ = 0;  ///< CPUs; 0: all
-    double set_ = 0.0;
-    int set_slot_ = -1;
     NodeStory story_;
 };
 
@@ -136,6 +126,7 @@ void Node::tell(const NodeNews& news) {
         const double gap = news.now - visited_;
         gap_ *= kPatienceMemory;
         if (cpu - cpu_ > kGapBusy * gap) gap_ = std::max(gap_, gap);
+        recent_.note(gap, (cpu - cpu_) / gap, applied_ != 0 ? applied_ : own_.most);
         if (gap > policy::kNodeIdle && cpu - cpu_ < policy::kNodeBusy * gap) story_.lent_seconds += gap;
     }
     visited_ = news.now;
@@ -155,8 +146,8 @@ void Node::tell(const NodeNews& news) {
     own_.pid = getpid();
     own_.pid_space = space_;
     own_.start_time = start_time_;
-    own_.cpus = own_cpus();
     const Budget budget = process_lasting_budget();
+    budget_cpu_set(own_.cpus);  // or as it was
     own_.most = budget.cpus;
     own_.group = budget_group();
     own_.quota = own_.group != 0 ? static_cast<float>(std::clamp(budget.quota, 0.0, 65536.0)) : 0.0F;
@@ -164,6 +155,7 @@ void Node::tell(const NodeNews& news) {
         std::clamp(process_options().number(OptionId::weight) * kernel_weight(), 1e-4, 1e4));
     own_.patience =
         static_cast<float>(std::clamp(kPatienceFactor * gap_, policy::kNodeIdle, policy::kNodeIdleMost));
+    own_.wanted = static_cast<float>(recent_.wanted());
     own_.gain = static_cast<float>(std::clamp(news.gain, 0.0, 1e6));
     own_.gains = news.gains;
     // Curves are of one op at a time; what runs side by side can use CPUs too.
@@ -230,6 +222,7 @@ Claim claim_of(const NodeSlot& slot) {
     Claim claim;
     claim.cpus = slot.cpus;
     claim.most = slot.most;
+    claim.wanted = slot.wanted;
     claim.weight = slot.weight;
     claim.gains = slot.gains;
     claim.group = slot.group;
@@ -287,10 +280,7 @@ void Node::visit(const NodeNews& news) {
 void Node::apply(const policy::Share& share) {
     const bool all = share.peers == 0 || share.width >= own_.most;
     applied_ = all ? 0 : share.width;
-    const int slot = slot_ == kNone ? -1 : static_cast<int>(slot_);
-    const double cpus = all ? 0.0 : share.cpus;
-    if (cpus == set_ && slot == set_slot_) return;  // each setting makes the budget be looked at anew
-    budget_share_set(set_ = cpus, set_slot_ = slot);
+    budget_share_set(all ? 0.0 : share.cpus, slot_ == kNone ? -1 : static_cast<int>(slot_));
 }
 
 void Node::leave() {
@@ -332,6 +322,7 @@ double neighbours_use() {
 
 constinit Node* node = nullptr;  // never destroyed: see driver.cc
 constinit bool faulty = false;
+constinit bool left = false;  // with the process's end: not to come back
 
 template <typename Body>
 void guarded(Body body) noexcept {
@@ -339,6 +330,7 @@ void guarded(Body body) noexcept {
         body();
     } catch (const std::exception& error) {
         faulty = true;
+        budget_share_set(0.0);
         message_fault(error.what());
     }
 }
@@ -346,7 +338,7 @@ void guarded(Body body) noexcept {
 }  // namespace
 
 bool node_wanted() noexcept {
-    return !faulty && process_options().is(OptionId::node, "auto");
+    return !faulty && !left && process_options().is(OptionId::node, "auto");
 }
 
 void node_visit(const NodeNews& news) noexcept {
@@ -359,10 +351,12 @@ void node_visit(const NodeNews& news) noexcept {
 
 void node_end() noexcept {
     if (node == nullptr) return;
+    left = true;
     guarded([] { node->leave(); });
 }
 
 void node_after_fork() noexcept {
+    left = false;
     node = nullptr;  // the parent's; what it holds is small and stays
 }
 

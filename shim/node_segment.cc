@@ -63,9 +63,9 @@ bool node_slot_holds(const NodeSlot& slot) noexcept {
         if (!possible(gain, 0.0F, 65536.0F)) return false;
     return slot.pid > 0 && slot.most >= 1 && slot.most <= 65536 && possible(slot.weight, 1e-4F, 1e4F) &&
            possible(slot.quota, 0.0F, 65536.0F) && possible(slot.patience, 0.0F, 3600.0F) &&
-           possible(slot.share, 0.0F, 65536.0F) && possible(slot.use, 0.0F, 65536.0F) &&
-           possible(slot.ops, 0.0F, 1e12F) && possible(slot.gain, 0.0F, 1e6F) && ends(slot.state) &&
-           ends(slot.arm) && ends(slot.program);
+           possible(slot.share, 0.0F, 65536.0F) && possible(slot.wanted, 0.0F, 1e6F) &&
+           possible(slot.use, 0.0F, 65536.0F) && possible(slot.ops, 0.0F, 1e12F) &&
+           possible(slot.gain, 0.0F, 1e6F) && ends(slot.state) && ends(slot.arm) && ends(slot.program);
 }
 
 void NodeFile::find_path(const char* folder) noexcept {
@@ -106,6 +106,8 @@ bool NodeFile::check_header(bool create) noexcept {
         const NoFileSizeSignal quiet;
         return pwrite(file_, &wanted, sizeof wanted, 0) == sizeof wanted;
     }
+    if (wanted.boot[0] == '\0')
+        std::memcpy(wanted.boot, header.boot, sizeof wanted.boot);  // it cannot be told
     if (length == sizeof header && std::memcmp(&header, &wanted, sizeof header) == 0) return true;
     wanted.boot[0] = header.boot[0] = '\0';
     if (length != sizeof header || header.magic != wanted.magic) return refuse("is damaged"), false;

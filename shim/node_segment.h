@@ -48,7 +48,7 @@ struct NodeSlot {
     float use;       ///< CPUs in use, over the latest second
     float ops;       ///< ops per second
     float gain;      ///< work rate with corun / without; 0: not known
-    float unused_number;
+    float wanted;    ///< CPUs that it will use, by what it has used lately; 0: not known
     policy::Gains gains;
     char state[12];
     char arm[24];

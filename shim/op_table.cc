@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/fnv.h"
 #include "shim/process.h"
 
 namespace corun {
@@ -11,9 +12,8 @@ namespace {
 constexpr std::size_t kVariants = 64;  // shapes of one kind, before they are lumped together
 constexpr std::size_t kRecordsLeft = 1024;
 
-std::uint64_t fnv(const std::string& text) {
-    std::uint64_t hash = 0xcbf29ce484222325ULL;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+std::uint64_t mixed(const std::string& text) {
+    const std::uint64_t hash = model::fnv1a(text);
     return hash ^ (hash >> 29);
 }
 
@@ -46,7 +46,7 @@ OpRecord* OpTable::resolve(Source source, OpText& text) {
     const model::OpId op = controller_->add_op(info);
     OpRecord& record = globals.records[op];
     if (op < before) return &record;
-    record.bucket = static_cast<std::uint16_t>(1 + fnv(info.key()) % (policy::kHistogramBuckets - 1));
+    record.bucket = static_cast<std::uint16_t>(1 + mixed(info.key()) % (policy::kHistogramBuckets - 1));
     const bool nests = globals.sources[static_cast<std::size_t>(source)].nests;
     const bool known_op = controller_->op(op).reference > 0.0;  // from a profile
     // Whether it is a container is a matter of time, which a frozen run must not depend on.

@@ -102,6 +102,9 @@ void in_child() {
     for (const auto& call : after_fork_calls)
         if (auto* const known = call.load(std::memory_order_relaxed)) known();
     openmp_after_fork(!off.load(std::memory_order_relaxed) && options.is(OptionId::follow, "fork"));
+    if (globals.budget.load(std::memory_order_relaxed) != 0)  // by the parent's share of the machine
+        globals.budget.store(static_cast<std::uint16_t>(std::min(budget_now().cpus, 65535)),
+                             std::memory_order_relaxed);
     if (off.load(std::memory_order_relaxed)) return;
     control_after_fork();
     node_after_fork();
@@ -172,7 +175,7 @@ void at_end() {
         message_fault(error.what());
     }
     control_end();
-    node_end();
+    driver_end();
     errno = saved;
 }
 

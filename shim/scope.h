@@ -80,6 +80,9 @@ enum class Begun : std::uint8_t {
     container,  ///< known: nothing was done
 };
 Begun op_begin_at(const void* frame, Source, const void* identity, std::uint32_t shape, const void* call);
+/// Every op is narrower now than the program's own number, whatever is known of it: all of them are to be
+/// told.
+bool widths_bounded() noexcept;
 void op_end_at(const void* frame) noexcept;
 /// This thread opens a parallel region: to be told of each in an op that is `open`. Whether it is in one.
 bool op_region() noexcept;

@@ -86,11 +86,12 @@ enum EntryFlag : std::uint16_t {
     kEntryAssigned = 1U << 2,
     kEntryLever = 1U << 3,  ///< `saved` has to be put back
     kEntryContainer = 1U << 4,
-    kEntryPlain = 1U << 5,   ///< the program's own width
-    kEntryBuilds = 1U << 6,  ///< the first call at this width: may build what the runtime keeps for it
-    kEntryJudged = 1U << 7,  ///< the time in the scopes that it holds is taken
-    kEntryInner = 1U << 8,   ///< one of those: no op, has no record
-    kEntryGated = 1U << 9,   ///< let in by the gate, which is to know of its end
+    kEntryPlain = 1U << 5,     ///< the program's own width
+    kEntryBuilds = 1U << 6,    ///< the first call at this width: may build what the runtime keeps for it
+    kEntryJudged = 1U << 7,    ///< the time in the scopes that it holds is taken
+    kEntryInner = 1U << 8,     ///< one of those: no op, has no record
+    kEntryGated = 1U << 9,     ///< let in by the gate, which is to know of its end
+    kEntryBounded = 1U << 10,  ///< narrower than the program's own width, though nothing was decided for it
 };
 
 /// One open scope.

@@ -19,41 +19,11 @@ namespace corun::tensorflow {
 constexpr char kLibrary[] = "libtensorflow_framework.so.2";
 constexpr char kVersionLibrary[] = "libtensorflow_cc.so.2";  // for the report only
 
-enum class Function : std::size_t {
-#define X(id, symbol, result, parameters) id,
-    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X) CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
-#undef X
-        count
-};
-
-constexpr std::array<const char*, static_cast<std::size_t>(Function::count)> kSymbols{
-#define X(id, symbol, result, parameters) symbol,
-    CORUN_TENSORFLOW_HOOKED(X) CORUN_TENSORFLOW_NEEDED(X) CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
-#undef X
-};
-
-constinit std::array<std::atomic<void*>, kSymbols.size()> originals{};
-
-[[gnu::noinline]] static void* find(Function function, const void* caller) {
-    const auto index = static_cast<std::size_t>(function);
-    void* found = original_function(kLibrary, kSymbols[index], caller);
-    originals[index].store(found, std::memory_order_relaxed);
-    return found;
-}
-
-// real_compute(caller) and so on: the program's own functions, found on first use.
-#define X(id, symbol, result, parameters)                                                                \
-    using id##_type = result parameters;                                                                 \
-    [[maybe_unused]] static inline id##_type* real_##id(const void* caller = nullptr) {                  \
-        void* known = originals[static_cast<std::size_t>(Function::id)].load(std::memory_order_relaxed); \
-        if (known == nullptr) [[unlikely]]                                                               \
-            known = find(Function::id, caller);                                                          \
-        return reinterpret_cast<id##_type*>(known);                                                      \
-    }
-CORUN_TENSORFLOW_HOOKED(X)
-CORUN_TENSORFLOW_NEEDED(X)
-CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
-#undef X
+#define CORUN_TENSORFLOW_FUNCTIONS(X) \
+    CORUN_TENSORFLOW_HOOKED(X)        \
+    CORUN_TENSORFLOW_NEEDED(X)        \
+    CORUN_TENSORFLOW_OPTIONAL_HOOKED(X)
+CORUN_ORIGINALS(kLibrary, CORUN_TENSORFLOW_FUNCTIONS)
 
 // --- source and told lever
 // -----------------------------------------------------------------------------------

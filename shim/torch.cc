@@ -24,42 +24,13 @@ namespace corun::torch {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
 
-enum class Function : std::size_t {
-#define X(id, symbol, result, parameters) id,
-    CORUN_TORCH_HOOKED(X) CORUN_TORCH_NEEDED(X) CORUN_TORCH_OPTIONAL_NEEDED(X)
-#undef X
-        count
-};
+#define CORUN_TORCH_FUNCTIONS(X) \
+    CORUN_TORCH_HOOKED(X)        \
+    CORUN_TORCH_NEEDED(X)        \
+    CORUN_TORCH_OPTIONAL_NEEDED(X)
+CORUN_ORIGINALS(kLibrary, CORUN_TORCH_FUNCTIONS)
+
 constexpr std::size_t kRequired = static_cast<std::size_t>(Function::abi_version);
-
-constexpr std::array<const char*, static_cast<std::size_t>(Function::count)> kSymbols{
-#define X(id, symbol, result, parameters) symbol,
-    CORUN_TORCH_HOOKED(X) CORUN_TORCH_NEEDED(X) CORUN_TORCH_OPTIONAL_NEEDED(X)
-#undef X
-};
-
-constinit std::array<std::atomic<void*>, kSymbols.size()> originals{};
-
-[[gnu::noinline]] static void* find(Function function, const void* caller) {
-    const auto index = static_cast<std::size_t>(function);
-    void* found = original_function(kLibrary, kSymbols[index], caller);
-    originals[index].store(found, std::memory_order_relaxed);
-    return found;
-}
-
-// real_step_callbacks(caller) and so on: the program's own functions, found on first use.
-#define X(id, symbol, result, parameters)                                                                \
-    using id##_type = result parameters;                                                                 \
-    [[maybe_unused]] static inline id##_type* real_##id(const void* caller = nullptr) {                  \
-        void* known = originals[static_cast<std::size_t>(Function::id)].load(std::memory_order_relaxed); \
-        if (known == nullptr) [[unlikely]]                                                               \
-            known = find(Function::id, caller);                                                          \
-        return reinterpret_cast<id##_type*>(known);                                                      \
-    }
-CORUN_TORCH_HOOKED(X)
-CORUN_TORCH_NEEDED(X)
-CORUN_TORCH_OPTIONAL_NEEDED(X)
-#undef X
 
 // A place in libtorch that asks on behalf of one operator. Where there was never anything to be said of it (a
 // view, a container), most of its records are not made: they would cost ten times what such a place does.
@@ -68,6 +39,7 @@ struct Site {
     std::atomic<const void*> schema;
     std::atomic<std::uint32_t> idle;   ///< calls in a row with nothing to be said; kNever: there was
     std::atomic<std::uint32_t> calls;  ///< since then
+    std::atomic<bool> works;           ///< its ops are short, where others only hold some
 };
 constexpr std::size_t kSites = 8192;
 constexpr std::uint32_t kIdleEnough = 64;     ///< calls
@@ -85,6 +57,9 @@ static inline Site& site_of(const void* place) {
 static inline bool is_idle(Site& site, const void* place) {
     const std::uint32_t idle = site.idle.load(std::memory_order_relaxed);
     if (idle != kIdleEnough || site.place.load(std::memory_order_relaxed) != place) return false;
+    // Short as it is: beside others its threads would wait for each other.
+    if (widths_bounded() && site.works.load(std::memory_order_relaxed)) [[unlikely]]
+        return false;
     const std::uint32_t calls = site.calls.load(std::memory_order_relaxed) + 1;
     site.calls.store(calls, std::memory_order_relaxed);
     // At odd intervals, as ops come in turn (a 32-bit mixing function).
@@ -107,6 +82,7 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
     // Small tensors are known long before large ones, of which there are fewer: where one of those is seen
     // that is still to be known, idle is only what stays so for long.
     const bool nothing = begun == Begun::cheap || begun == Begun::container;
+    if (begun == Begun::cheap) site.works.store(true, std::memory_order_relaxed);
     const bool unknown = begun == Begun::open || begun == Begun::fresh;
     const std::uint32_t more = idle == kIdleEnough || idle == kIdleAgain ? kIdleEnough : idle + 1;
     const std::uint32_t next = nothing ? more : unknown && idle != 0 ? kUnknown : unknown ? 0 : kNever;

@@ -43,6 +43,8 @@ SKLEARN = ("sklearn-boosting", "sklearn-kmeans", "sklearn-forest")
 FAMILIES = {"tensorflow": TENSORFLOW, "torch": TORCH, "numpy": NUMPY, "sklearn": SKLEARN}
 WORKLOADS = sum(FAMILIES.values(), ())
 
+GATE = "gate"  # the setting in which corun's gate decides what runs beside what
+
 GRID = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (2, 4))  # threads within an op, ops
 COUNTS = (1, 2)  # the fixed counts of the other families
 # What a program asks for that was written for a larger machine, as the program or as its environment says it.
@@ -70,6 +72,7 @@ HEAD = (
     "arm",
     "plain / corun, first minute",
     "plain / corun at 16,16",
+    "corun without / with the gate",
 )
 COUNTS_HEAD = (
     "workload",
@@ -156,6 +159,7 @@ def further_settings(name: str) -> list[str]:
 
     points = GRIDS.get(name, GRID)
     settings = [f"{grid_name(point)}={arguments(point)}" for point in points]
+    settings.append(f"{GATE}=@corun CORUN_GATE=on")
     if name in WIDE_WORKLOADS:
         settings.append(f"{WIDE[0]},{WIDE[1]}=@corun -- {arguments(WIDE)}")
     return settings
@@ -274,6 +278,7 @@ def row_of(name: str, result: dict) -> list[str]:
     first = corun.get("first_mean")
     median = plain["median"]
     wide = settings.get(f"{WIDE[0]},{WIDE[1]}")
+    gate = settings.get(GATE)
     return [
         name,
         number(median, 2),
@@ -286,6 +291,7 @@ def row_of(name: str, result: dict) -> list[str]:
         status.get("arm") or "–",
         number(median / first if first else None),
         text(ratio_of(plain, wide)) if wide else "–",
+        text(ratio_of(corun, gate)) if gate else "–",
     ]
 
 

@@ -97,6 +97,17 @@ def check_widths(runner):
     print(wide, "regions of more than one thread,", large, "and", holds, "calls seen")
 
 
+def check_fewer_cpus(runner):
+    """Who has one CPU left runs every op at one thread: new ones, short ones, and those that hold others."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise SystemExit(SKIPPED)
+    words = [VALUES / "torch_fewer_cpus.py"]
+    two = {"OMP_NUM_THREADS": "2"}
+    narrow, own = (int(runner.checked(words, corun=options, env=two).stdout) for options in ({}, {"CORUN_MODE": "observe"}))
+    print(narrow, "switches of the team's threads;", own, "where nothing is changed")
+    assert narrow < 10 and own > 500, (narrow, own)
+
+
 def check_side_by_side(runner):
     """Ops of eight threads share the budget, those of one have it all, and between ops nothing is to be seen."""
     if len(os.sched_getaffinity(0)) < 2:
@@ -164,6 +175,7 @@ def main():
         "training": check_training,
         "threads": check_threads,
         "widths": check_widths,
+        "fewer-cpus": check_fewer_cpus,
         "report": check_report,
         "side-by-side": check_side_by_side,
     }

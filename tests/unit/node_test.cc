@@ -7,6 +7,7 @@
 
 #include "policy/node_share.h"
 #include "policy/node_view.h"
+#include "policy/recent_use.h"
 
 namespace corun::policy {
 namespace {
@@ -81,6 +82,64 @@ TEST(NodeShare, IsNoMoreThanOneCanUse) {
     two.most = 2;
     EXPECT_EQ(widths({two, claim(8)}), Widths({2, 6}));
     EXPECT_EQ(widths({two, two}), Widths({2, 2}));
+}
+
+TEST(NodeShare, GoesToWhoWantsIt) {
+    // One that has used one CPU (it wants two), beside one that is not known: not half of the machine each.
+    std::vector<Claim> claims(2, claim(64));
+    claims[0].wanted = 2.0;
+    EXPECT_EQ(share_out(claims)[0].width, 2);
+    EXPECT_EQ(share_out(claims)[1].width, 62);
+    // What nobody wants is shared all the same, for who wants more next.
+    claims[1].wanted = 6.0;
+    EXPECT_EQ(share_out(claims)[0].width + share_out(claims)[1].width, 64);
+    EXPECT_GE(share_out(claims)[0].width, 29);
+    // On two CPUs one is everybody's.
+    claims.assign(2, claim(2));
+    claims[0].wanted = 0.01;
+    EXPECT_EQ(share_out(claims)[0].width, 1);
+    EXPECT_EQ(share_out(claims)[1].width, 1);
+}
+
+TEST(RecentUse, IsWhatWasUsedOrTwiceThatOfAFullShare) {
+    RecentUse use;
+    const auto work = [&](double seconds, double cpus, double share) {
+        for (double t = 0.0; t < seconds; t += 0.08) use.note(0.08, cpus, share);
+    };
+    work(0.4, 1.0, 64);
+    EXPECT_EQ(use.wanted(), 0.0);  // not known yet
+    work(0.4, 1.01, 64);
+    EXPECT_EQ(use.wanted(), 1.0);  // one thread
+    work(0.08, 1.0, 1);
+    EXPECT_EQ(use.wanted(), 2.0);  // all that it has: more at once
+    for (int share = 2; share < 40; share *= 2) work(0.08, 0.9 * share, share);
+    EXPECT_EQ(use.wanted(), 64.0);
+    work(4.0, 20.0, 64);
+    EXPECT_EQ(use.wanted(), 64.0);
+    work(11.0, 10.0, 64);
+    EXPECT_EQ(use.wanted(), 16.0);
+    for (int i = 0; i < 50; ++i) {  // about half a step more or less: it stays
+        work(11.0, i % 2 == 0 ? 8.2 : 14.9, 64);
+        EXPECT_EQ(use.wanted(), 16.0);
+    }
+    work(20.0, 0.05, 64);
+    EXPECT_DOUBLE_EQ(use.wanted(), 0.05);
+    work(20.0, 0.0, 64);
+    EXPECT_GT(use.wanted(), 0.0);
+}
+
+TEST(RecentUse, OfWhoSeldomWorksIsSmall) {
+    RecentUse use;
+    for (int i = 0; i < 20; ++i) use.note(1.0, 0.02, 2);  // a brief request each second
+    EXPECT_DOUBLE_EQ(use.wanted(), 0.02);
+    for (int i = 0; i < 20; ++i) use.note(0.1, 1.9, 2);
+    use.note(60.0, 0.0, 2);  // stopped for a minute: it goes on as before
+    EXPECT_EQ(use.wanted(), 4.0);
+    use.note(0.0, 1e9, 2);
+    use.note(-1.0, 1e9, 2);
+    EXPECT_EQ(use.wanted(), 4.0);
+    use.note(0.1, 1e9, 2);
+    EXPECT_EQ(use.wanted(), 65536.0);
 }
 
 TEST(NodeShare, IsLentWhileIdle) {
@@ -301,6 +360,27 @@ TEST(NodeView, BorrowsFromWhoIsBlockedOrStopped) {
     world[7].beats = true;
     EXPECT_EQ(world.run(kNodeVisit).width, 1);
     EXPECT_FALSE(world.view.idle(7));
+}
+
+TEST(NodeView, KeepsNothingForWhoOnlyWorksNowAndThen) {
+    World world;
+    World::Other& other = world.add(7);  // it beats all the time
+    EXPECT_EQ(world.run(1.0).width, 1);
+    other.neighbour.claim.wanted = 0.2;
+    EXPECT_EQ(world.run(1.0).width, 2);
+    other.neighbour.claim.wanted = 1.0;
+    EXPECT_EQ(world.run(kNodeVisit).width, 1);
+    // By the light one itself: its fair share, for the moments at which it works.
+    Claim light = claim(64);
+    light.wanted = 0.1;
+    NodeView own;
+    const std::vector<Neighbour> others{{1, 1, kNodeIdle, claim(64)}};
+    EXPECT_EQ(own.look(0.0, light, others, 0, [](std::size_t) { return Evidence{}; }).width, 32);
+    // It says little, but stands still in what is none of our ops.
+    other.neighbour.claim.wanted = 0.2;
+    world.run(12.0);
+    other.beats = false;
+    EXPECT_EQ(world.run(2.0).width, 1);
 }
 
 TEST(NodeView, KnowsALongOpFromAPause) {

@@ -160,6 +160,23 @@ TEST(RegionTuner, RevokedInTheMiddleOfATrial) {
     EXPECT_EQ(program.tuner.width(tiny), 2);
 }
 
+TEST(RegionTuner, ATrialOfARegionThatNeverComesBackHoldsNobodyUp) {
+    Program program(RuntimeKind::libomp);
+    const auto first = program.add(1, law(0.1, 0.4, 1.0), {1, 2}, 2);
+    const auto other = program.add(0, law(0.1, 0.4, 1.0), {1, 2}, 2);
+    while (!program.tuner.wants_each(first)) program.call(first);
+    std::swap(program.regions[first].times, program.regions[other].times);
+    program.run(RegionTuner::kNotCalled - 1.0);
+    EXPECT_TRUE(program.tuner.wants_each(first));
+    program.run(4.0);
+    EXPECT_FALSE(program.tuner.wants_each(first));
+    EXPECT_EQ(program.tuner.width(other), 1);
+    // And it is tried when it does come back.
+    std::swap(program.regions[first].times, program.regions[other].times);
+    program.run(3.0);
+    EXPECT_EQ(program.tuner.width(first), 1);
+}
+
 TEST(RegionTuner, NeverAnotherWidthThanAllowed) {
     Program program(RuntimeKind::libgomp);
     const auto one = program.add(3, law(1, 30, 1), {1, 4}, 4);

@@ -53,6 +53,20 @@ TEST(WaitPolicy, Neighbours) {
     EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
 }
 
+TEST(WaitPolicy, NeighboursThatHaveJustEndedAreNone) {
+    WaitFacts facts = alone();
+    facts.runnable = facts.load = 4.0;
+    ASSERT_TRUE(choose_wait(facts).neighbours);
+    facts.used = 0.5;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::leave);
+    facts.used = 1.0;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::brief);
+    facts.used = 4.0;
+    EXPECT_EQ(choose_wait(facts).kind, WaitKind::passive);
+    facts.quota = 2.0;
+    EXPECT_FALSE(choose_wait(facts).neighbours);
+}
+
 TEST(WaitPolicy, NeighboursThatYieldAreNone) {
     WaitFacts facts = alone();
     facts.runnable = facts.load = 9.0;
