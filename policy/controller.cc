@@ -77,7 +77,12 @@ Controller::~Controller() = default;
 // -----------------------------------------------------------------------------------------------------
 
 bool Controller::cheap(const OpState& state) const {
-    return state.reference > 0.0 && state.reference < settings_.cheap_seconds && !state.narrowed;
+    if (state.reference <= 0.0 || state.reference >= settings_.cheap_seconds) return false;
+    return !state.narrowed || trivial(state);
+}
+
+bool Controller::trivial(const OpState& state) const {
+    return state.reference > 0.0 && state.reference < settings_.trivial_seconds;
 }
 
 OpId Controller::add_op(const OpInfo& info) {

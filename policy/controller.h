@@ -31,7 +31,8 @@ struct ControllerSettings {
     bool replay = false;          ///< widths come from the profile, nothing is explored
     GateMode gate = GateMode::off;
     bool coarse = false;  ///< the runtime pays for a change between widths that are neither 1 nor the budget
-    double cheap_seconds = 3e-6;                     ///< ops below are not explored
+    double cheap_seconds = 3e-6;    ///< ops below are not explored
+    double trivial_seconds = 1e-6;  ///< ops below would open no region, however many threads they had
     model::ExplorerSettings explorer{.samples = 5};  ///< each of another step, whose noise it shares
     std::uint64_t seed = 1;
 };
@@ -85,6 +86,8 @@ class Controller {
     /// Too short to gain at the width that the program would give it. Short at another says nothing of that
     /// one: two threads on a busy machine may wait for milliseconds.
     [[nodiscard]] bool cheap(OpId id) const { return cheap(ops_.at(id)); }
+    /// So short that no runtime would bring a team for it, whatever the width.
+    [[nodiscard]] bool trivial(OpId id) const { return trivial(ops_.at(id)); }
     [[nodiscard]] std::size_t op_count() const { return ops_.size(); }
     [[nodiscard]] int budget() const { return settings_.budget; }
 
@@ -123,6 +126,7 @@ class Controller {
 
   private:
     [[nodiscard]] bool cheap(const OpState& state) const;
+    [[nodiscard]] bool trivial(const OpState& state) const;
     [[nodiscard]] OpView view(OpId op) const;
     [[nodiscard]] double spacing() const;  ///< seconds between two samples of an op that count
     void freeze(OpId id, std::vector<OpId>& frozen);

@@ -352,8 +352,7 @@ void finish(ThreadState& thread, Entry& entry) {
     thread.last.store(now, std::memory_order_relaxed);
     if (table.beside != Beside::nothing) add(thread.inside, duration);
     if (reference == 0) add(thread.work[0], duration);
-    if ((entry.flags & kEntryJudged) != 0 && tells_what_it_does(entry))
-        return judge(record, duration, entry.inner);
+    if ((entry.flags & kEntryJudged) != 0) return judge(record, duration, entry.inner);
     const bool wanted = (flags & kWanted) != 0 || (entry.flags & kEntryAssigned) != 0 ||
                         globals.decision.load(std::memory_order_relaxed).record_all;
     if (wanted || (++thread.sampled % kSampleEvery) == 0) push_sample(thread, entry, duration);
@@ -404,14 +403,17 @@ Begun op_begin_at(const void* frame, Source source, const void* identity, std::u
     // What cannot gain counts as no work either, so there is nothing to do. A program of such ops alone has
     // to look at the clock all the same.
     const bool cheap = (flags & (kCheap | kAnchor)) == kCheap;
-    const bool bounded = widths_bounded();  // then its own width is too much for it as well
-    if (cheap && !bounded && ++thread->cheap % kCheapSkipped != 0) return Begun::cheap;
+    const Begun known = (flags & kTrivial) != 0 ? Begun::trivial : Begun::cheap;
+    // Beside others a team's threads may wait for each other, however short the op is without.
+    const bool left = cheap && (known == Begun::trivial || !widths_bounded());
+    if (left && ++thread->cheap % kCheapSkipped != 0) return known;
     const std::uint64_t now = note_begin(*thread, record, flags, depth);
-    if (cheap && !bounded) return Begun::cheap;
+    if (left) return known;
     Entry& entry = push(*thread, frame, record, source, now);
     begin_work(*thread, *slot, record, flags, entry, depth == 0 && (flags & kUnjudged) == 0);
     if (cheap) return Begun::cheap;
     if ((flags & kUnjudged) == 0) return (flags & kWanted) != 0 ? Begun::fresh : Begun::op;
+    if (!tells_what_it_does(entry)) return Begun::fresh;
     entry.flags |= kEntryJudged;
     return Begun::open;
 }

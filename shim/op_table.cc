@@ -102,7 +102,9 @@ void OpTable::settle_frozen() {
     for (const model::OpId op : frozen_) {
         OpRecord& record = globals.records[op];
         const double reference = controller_->op(op).reference;
-        if (controller_->cheap(op)) record.flags.fetch_or(kCheap, std::memory_order_relaxed);
+        if (controller_->cheap(op))
+            record.flags.fetch_or(kCheap | (controller_->trivial(op) ? kTrivial : 0U),
+                                  std::memory_order_relaxed);
         // Of what is lumped together one call tells little of the next; an untimed long one would look like a
         // pause.
         const bool lumped =

@@ -296,6 +296,7 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     settings.gate = gate_mode();
     settings.policy = std::string(policy_in_force());
     settings.cheap_seconds = kCheapSeconds;
+    settings.trivial_seconds = kTrivialSeconds;
     settings.seed = process_seed();
     settings.explorer.share = options.number(OptionId::explore) / 100.0;
     settings.explorer.max_width = settings.budget;

@@ -77,6 +77,7 @@ enum class Begun : std::uint8_t {
     fresh,      ///< it need not be; the op's cost is not known yet
     op,         ///< it need not be
     cheap,      ///< it need not be: known, too short to gain
+    trivial,    ///< it need not be: known, too short to have a team at all
     container,  ///< known: nothing was done
 };
 Begun op_begin_at(const void* frame, Source, const void* identity, std::uint32_t shape, const void* call);

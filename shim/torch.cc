@@ -81,7 +81,7 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
     if (same && begun == Begun::inside) return;
     // Small tensors are known long before large ones, of which there are fewer: where one of those is seen
     // that is still to be known, idle is only what stays so for long.
-    const bool nothing = begun == Begun::cheap || begun == Begun::container;
+    const bool nothing = begun == Begun::cheap || begun == Begun::trivial || begun == Begun::container;
     if (begun == Begun::cheap) site.works.store(true, std::memory_order_relaxed);
     const bool unknown = begun == Begun::open || begun == Begun::fresh;
     const std::uint32_t more = idle == kIdleEnough || idle == kIdleAgain ? kIdleEnough : idle + 1;

@@ -118,12 +118,30 @@ TEST_F(ControllerTest, ShortAtOneThreadIsNotCheap) {
     settings.policy = "uniform-1";
     start(settings);
     const OpId op = controller_->add_op(op_named("Short"));
-    for (int i = 0; i < 20; ++i) sample(op, 1e-6, false);
+    for (int i = 0; i < 20; ++i) sample(op, 2e-6, false);
     EXPECT_GT(controller_->op(op).reference, 0.0);
     EXPECT_FALSE(controller_->cheap(op));
     const OpId cheap = controller_->add_op(op_named("Cheap"));
-    make_known(cheap, 1e-6);
+    make_known(cheap, 2e-6);
     EXPECT_TRUE(controller_->cheap(cheap));
+    EXPECT_FALSE(controller_->trivial(cheap));
+    // So short that nobody would have brought a team for it.
+    const OpId trivial = controller_->add_op(op_named("Trivial"));
+    for (int i = 0; i < 20; ++i) sample(trivial, 0.5e-6, false);
+    EXPECT_TRUE(controller_->cheap(trivial));
+    EXPECT_TRUE(controller_->trivial(trivial));
+}
+
+TEST_F(ControllerTest, UnderACeilingOpsAreMeasuredButNotCheap) {
+    start();
+    const OpId op = controller_->add_op(op_named("Short"));
+    for (int i = 0; i < 20; ++i) {
+        now_ += 1.0;
+        controller_->sample({.op = op, .begin = now_, .seconds = 2e-6, .plain = true, .bounded = true},
+                            frozen_);
+    }
+    EXPECT_GT(controller_->op(op).reference, 0.0);  // or nothing would ever be decided
+    EXPECT_FALSE(controller_->cheap(op));
 }
 
 TEST_F(ControllerTest, EverythingIsRecordedUntilThePhaseHasAName) {

@@ -44,10 +44,11 @@ def main():
     begin = time.monotonic()
     while time.monotonic() < begin + 1.0:
         fill(small, 100)
+    large = torch.zeros(34_000)
+    fill(large, 300)  # where nothing was worth looking at so far: it is looked at now and then
     before = switches()
-    # One that is short at one thread, at a place where nothing was worth looking at so far; one that holds another
-    # and opens a region as well; one that opens many.
-    fill(torch.zeros(34_000), 400)
+    # One that is short at one thread; one that holds another and opens a region as well; one that opens many.
+    fill(large, 400)
     for _ in range(300):
         torch.nn.functional.nll_loss(scores, targets).backward()
         scores.grad = None
