@@ -102,6 +102,10 @@ double blas_likely_seconds(BlasCost cost, const BlasSizes& sizes) {
     return 0.0;
 }
 
+double blas_patience(BlasCost cost, const BlasSizes& sizes) {
+    return std::min(0.1, 0.5 * blas_likely_seconds(cost, sizes));
+}
+
 std::uint32_t blas_size_class(int size) {
     if (size <= 4) return static_cast<std::uint32_t>(std::max(size, 0));
     // (2^e, 1.5 * 2^e] and (1.5 * 2^e, 2^(e+1)]

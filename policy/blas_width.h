@@ -36,6 +36,10 @@ struct BlasSizes {
 /// About what the call takes on one thread, in seconds: the order of magnitude, and rather less.
 [[nodiscard]] double blas_likely_seconds(BlasCost cost, const BlasSizes& sizes);
 
+/// Seconds that a call waits at most for those inside to leave, so that all can go narrow: a wide call has
+/// the CPUs anyway, and OpenBLAS lets one in at a time. Half of what it takes itself, and not for ever.
+[[nodiscard]] double blas_patience(BlasCost cost, const BlasSizes& sizes);
+
 /// So small that OpenBLAS runs it on one thread whatever its number says, in less time than it would take to
 /// set that. Only products: what LAPACK does is longer.
 [[nodiscard]] constexpr bool blas_stays_on_one_thread(BlasCost cost, const BlasSizes& sizes) {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 
 namespace corun::policy {
 
@@ -28,6 +30,33 @@ class ThreadShare {
   private:
     double inside_ = 1.0;
     int callers_ = 1;
+};
+
+/// Callers that have come side by side are taken to go on doing so for a while: they do other things between
+/// two calls. From any thread. Constant-initialised.
+class RecentCallers {
+  public:
+    static constexpr double kSeconds = 0.25;
+
+    /// @param others that are inside a call now  @param now in any unit  @param lasting kSeconds in that unit
+    /// @return callers that share the CPUs, the one that asks among them: >= 1
+    int note(int others, std::uint64_t now, std::uint64_t lasting) noexcept {
+        const bool lasts = now < until_.load(std::memory_order_relaxed);
+        const int known = lasts ? callers_.load(std::memory_order_relaxed) : 1;
+        if (others == 0) {
+            if (!lasts) until_.store(0, std::memory_order_relaxed);
+            return known;
+        }
+        callers_.store(std::max(others + 1, known), std::memory_order_relaxed);
+        until_.store(now + lasting, std::memory_order_relaxed);
+        return std::max(others + 1, known);
+    }
+    /// False: a caller that nobody is beside need not ask.
+    [[nodiscard]] bool any() const noexcept { return until_.load(std::memory_order_relaxed) != 0; }
+
+  private:
+    std::atomic<std::uint64_t> until_{0};
+    std::atomic<int> callers_{1};
 };
 
 }  // namespace corun::policy

@@ -14,12 +14,6 @@
 namespace corun {
 namespace {
 
-// Threads that have called side by side are taken to go on doing so for as long.
-constexpr double kCrowdSeconds = 0.25;  // they do other things between two calls
-// A call waits for those inside to leave, so that all can go narrow: a wide call has the CPUs anyway, and
-// OpenBLAS lets one in at a time. For no longer than half of what it takes itself, and not for ever.
-constexpr double kWaitShare = 0.5;
-constexpr double kMostWaits = 2000.0;
 constexpr long kWaitNanoseconds = 50000;
 
 enum class State { unknown, deciding, active, off };
@@ -27,8 +21,7 @@ constinit std::atomic<State> state{State::unknown};
 constinit bool limits_wanted = false;  // what is known without measuring is applied
 constinit bool cap_wanted = false;     // the program's own number is cut down to the budget
 
-constinit std::atomic<std::uint64_t> crowd_until{0};  // ticks
-constinit std::atomic<int> crowd{1};
+constinit policy::RecentCallers crowd{};
 constinit std::uint64_t crowd_ticks = 0;
 
 // The outermost call of this thread, as it may be left by a jump or come back to us from inside.
@@ -90,7 +83,7 @@ bool try_activate(BlasLibrary& library) {
     const Options& options = process_options();
     cap_wanted = pool_limit() != 0;
     limits_wanted = process_limits_widths() && options.boolean(OptionId::blas_limits);
-    crowd_ticks = static_cast<std::uint64_t>(kCrowdSeconds * clock_ticks_per_second());
+    crowd_ticks = static_cast<std::uint64_t>(policy::RecentCallers::kSeconds * clock_ticks_per_second());
     if (!source_activate(Source::blas, table)) return false;
     source_tell(Source::blas, "blas", "active", library.name, "");
     if (limits_wanted)
@@ -112,24 +105,8 @@ bool try_activate(BlasLibrary& library) {
     return now == State::active;
 }
 
-// Threads that call side by side: as many as there are, or have been a moment ago.
-[[gnu::noinline]] int callers_now(int others) {
-    const std::uint64_t now = ticks();
-    const bool lasts = now < crowd_until.load(std::memory_order_relaxed);
-    if (others == 0) {
-        if (lasts) return crowd.load(std::memory_order_relaxed);
-        crowd_until.store(0, std::memory_order_relaxed);
-        return 1;
-    }
-    const int callers = std::max(others + 1, lasts ? crowd.load(std::memory_order_relaxed) : 1);
-    crowd.store(callers, std::memory_order_relaxed);
-    crowd_until.store(now + crowd_ticks, std::memory_order_relaxed);
-    return callers;
-}
-
 [[gnu::noinline]] void wait_for_others(const BlasCall& call, const BlasLibrary& library) {
-    const double likely = policy::blas_likely_seconds(call.operation->cost, call.sizes);
-    const double waits = std::min(kMostWaits, kWaitShare * likely * 1e9 / kWaitNanoseconds);
+    const double waits = 1e9 * policy::blas_patience(call.operation->cost, call.sizes) / kWaitNanoseconds;
     for (int i = 0; i < static_cast<int>(waits) && blas_is_held_wide(library); ++i) nap(kWaitNanoseconds);
 }
 
@@ -138,8 +115,8 @@ int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
     const int useful = policy::blas_useful_width(call.operation->cost, call.sizes, budget);
     const int others = blas_callers();
     int share = budget;
-    if (others != 0 || crowd_until.load(std::memory_order_relaxed) != 0) {
-        share = policy::share_of(budget, callers_now(others));
+    if (others != 0 || crowd.any()) {
+        share = policy::share_of(budget, crowd.note(others, ticks(), crowd_ticks));
         if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
     }
     const int beside = globals.width_beside.load(std::memory_order_relaxed);  // PyTorch's threads as well

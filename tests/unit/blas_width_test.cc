@@ -106,5 +106,13 @@ TEST(BlasUsefulWidth, MissingAndNegativeSizes) {
     EXPECT_EQ(blas_useful_width(BlasCost::multiply, {INT_MAX, INT_MAX, INT_MAX}, 4), 4);
 }
 
+TEST(BlasWidth, NobodyWaitsForLong) {
+    const BlasSizes small{100, 100, 100};
+    const BlasSizes large{20000, 20000, 20000};
+    EXPECT_DOUBLE_EQ(blas_patience(BlasCost::multiply, small),
+                     0.5 * blas_likely_seconds(BlasCost::multiply, small));
+    EXPECT_DOUBLE_EQ(blas_patience(BlasCost::multiply, large), 0.1);
+}
+
 }  // namespace
 }  // namespace corun::policy

@@ -85,5 +85,20 @@ TEST(ShareOf, TheBudgetIsSplit) {
     EXPECT_EQ(share_of(1, 2), 1);
 }
 
+TEST(RecentCallers, AreRememberedForAWhile) {
+    RecentCallers callers;
+    EXPECT_FALSE(callers.any());
+    EXPECT_EQ(callers.note(0, 1000, 250), 1);
+    EXPECT_FALSE(callers.any());
+    EXPECT_EQ(callers.note(3, 1000, 250), 4);
+    EXPECT_TRUE(callers.any());
+    EXPECT_EQ(callers.note(0, 1249, 250), 4);  // the others are between two calls
+    EXPECT_EQ(callers.note(1, 1249, 250), 4);
+    EXPECT_EQ(callers.note(0, 1498, 250), 4);
+    EXPECT_EQ(callers.note(0, 1499, 250), 1);
+    EXPECT_FALSE(callers.any());
+    EXPECT_EQ(callers.note(1, 5000, 250), 2);  // not as many as long ago
+}
+
 }  // namespace
 }  // namespace corun::policy
