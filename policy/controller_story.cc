@@ -99,6 +99,8 @@ model::Profile Controller::export_profile(const model::Identity& identity) const
     for (OpId id = 0; id < ops_.size(); ++id) {
         const OpState& state = ops_[id];
         if (state.info.container || state.reference == 0.0) continue;
+        // Short at one thread: the next run would take it for cheap at its own width.
+        if (state.narrowed && state.reference < settings_.cheap_seconds && !trivial(state)) continue;
         model::ProfileOp& op = profile.ops.emplace_back();
         op.name = state.info.key();
         op.reference = state.reference;

@@ -19,19 +19,19 @@ int cpus_in_use(double use) {
 }
 
 // An op now and then: nothing is kept for it.
-bool light(const Claim& claim) {
+bool wants_little(const Claim& claim) {
     return claim.wanted > 0.0 && claim.wanted < kNodeLight;
 }
 
 }  // namespace
 
 // False: it is not there. What it may use is lowered to what it is seen to use where that is not our ops.
-bool NodeView::judge(double now, std::size_t index, const Neighbour& neighbour, Claim& claim,
+bool NodeView::judge(double now, std::size_t index, const Neighbour& neighbour, Claim& claim, bool light,
                      const Ask& ask) {
     const auto [place, is_new] = seen_.try_emplace(neighbour.nonce);
     Seen& seen = place->second;
     seen.looked = now;
-    claim.idle = light(claim);
+    claim.idle = light;
     if (is_new || seen.beat != neighbour.beat) {
         seen = {.beat = neighbour.beat, .moved = now, .looked = now};
         return true;
@@ -50,7 +50,7 @@ bool NodeView::judge(double now, std::size_t index, const Neighbour& neighbour, 
             seen.idle = still >= kNodeIdle && seen.use >= 0.0 && seen.use < kNodeBusy;
         }
     }
-    claim.idle = seen.idle || (light(claim) && seen.use < kNodeBusy);
+    claim.idle = seen.idle || (light && seen.use < kNodeBusy);
     if (seen.use >= kNodeBusy) claim.most = std::min(claim.most, cpus_in_use(seen.use));
     return true;
 }
@@ -101,16 +101,18 @@ Share NodeView::look(double now, const Claim& own, std::span<const Neighbour> ne
     claims_.clear();
     std::size_t own_place = 0;
     bool shared = false;
+    double wanted_little = 0.0;
     for (std::size_t i = 0; i <= neighbours.size(); ++i) {
         if (i == std::min(before, neighbours.size())) {
             own_place = claims_.size();
             claims_.push_back(own);
             claims_.back().idle = false;
-            if (light(own)) claims_.back().wanted = 0.0;  // its fair share, when it does work
+            if (wants_little(own)) claims_.back().wanted = 0.0;  // its fair share, when it does work
         }
         if (i == neighbours.size()) break;
         Claim claim = neighbours[i].claim;
-        if (!judge(now, i, neighbours[i], claim, ask)) {
+        const bool light = wants_little(claim) && (wanted_little += claim.wanted) <= kNodeAllLight;
+        if (!judge(now, i, neighbours[i], claim, light, ask)) {
             dead_.push_back(i);
             continue;
         }

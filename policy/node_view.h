@@ -17,12 +17,13 @@ namespace corun::policy {
 
 // Seconds. A beat comes with an op, at most every kNodeVisit.
 inline constexpr double kNodeVisit = 0.080;
-inline constexpr double kNodeDoubt = 0.25;     ///< without a beat, the kernel is asked about the process
-inline constexpr double kNodeIdle = 0.40;      ///< without a beat (and without CPU time) it is idle
-inline constexpr double kNodeIdleMost = 5.0;   ///< patience that a process may ask for
-inline constexpr double kNodeLight = 0.25;     ///< CPUs that it wants: so little that nothing is kept for it
-inline constexpr double kNodeBusy = 0.15;      ///< CPUs in use: it runs something, if not our ops
-inline constexpr double kNodeFlap = 5.0;       ///< a gain that is lost again so soon was none
+inline constexpr double kNodeDoubt = 0.25;    ///< without a beat, the kernel is asked about the process
+inline constexpr double kNodeIdle = 0.40;     ///< without a beat (and without CPU time) it is idle
+inline constexpr double kNodeIdleMost = 5.0;  ///< patience that a process may ask for
+inline constexpr double kNodeLight = 0.25;    ///< CPUs that it wants: so little that nothing is kept for it,
+inline constexpr double kNodeAllLight = 0.5;  ///< ... unless those who want so little want this much together
+inline constexpr double kNodeBusy = 0.15;     ///< CPUs in use: it runs something, if not our ops
+inline constexpr double kNodeFlap = 5.0;      ///< a gain that is lost again so soon was none
 inline constexpr double kNodeHoldFirst = 0.5;  ///< then gains have to last before they are taken,
 inline constexpr double kNodeHoldMost = 8.0;   ///< ... longer each time,
 inline constexpr double kNodeCalm = 30.0;      ///< until none was lost for so long
@@ -71,7 +72,7 @@ class NodeView {
     };
 
     [[nodiscard]] bool judge(double now, std::size_t index, const Neighbour& neighbour, Claim& claim,
-                             const Ask& ask);
+                             bool light, const Ask& ask);
     void forget(double now);
     [[nodiscard]] Share steady(double now, const Share& share);
 

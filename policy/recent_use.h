@@ -13,15 +13,23 @@ class RecentUse {
   public:
     static constexpr double kMemory = 5.0;  ///< seconds that are remembered, at least; twice at most
     static constexpr double kFirst = 0.5;   ///< seconds until something is known
-    static constexpr double kFull = 0.8;    ///< of its share: who uses that much may want more,
+    static constexpr double kFull = 0.6;    ///< of its share: who uses that much may want more,
     static constexpr double kGrowth =
-        2.0;                              ///< ... up to so many times as much, and so has soon what it needs
+        2.0;  ///< ... up to so many times as much, and so has soon what it needs
+    static constexpr double kKeep =
+        0.4;  ///< of its share: who uses more keeps it; it is not wide all the time
     static constexpr double kFall = 0.4;  ///< what is wanted falls to this much of it or stays
 
-    /// Between two visits of `seconds`, `use` CPUs were in use of the `share` that it had.
+    /// Between two visits of `seconds`, `use` CPUs were in use of the `share` that it had; time in which it
+    /// waited for a CPU counts as use.
     void note(double seconds, double use, double share) noexcept {
         if (!(seconds > 0.0) || !(use >= 0.0)) return;
-        now_ = std::max(now_, use >= kFull * share ? kGrowth * use : use < 1.0 ? use : std::ceil(use - 0.25));
+        double wish = use < 1.0 ? use : std::ceil(use - 0.25);
+        if (use >= kFull * share)
+            wish = kGrowth * use;
+        else if (use > kKeep * share)
+            wish = std::max(wish, share);
+        now_ = std::max(now_, wish);
         since_ += seconds;
         known_ = known_ || since_ >= kFirst;
         const double most = std::clamp(std::max(before_, now_), kLeast, kMost);

@@ -8,7 +8,7 @@ namespace corun::policy {
 namespace {
 
 WaitChoice choice(WaitKind kind, const char* why) {
-    return {kind, why, false};
+    return {kind, why};
 }
 
 std::string number(double value) {
@@ -32,13 +32,14 @@ WaitChoice choose_wait(const WaitFacts& facts) {
     // One moment may be odd and the last minute over: both must say so, and what is used right now. Of tasks
     // that may run anywhere the program's CPUs get their part.
     const int machine = std::max(facts.machine, facts.affinity);
-    const double others = std::min({facts.runnable, facts.load, facts.used}) * facts.affinity / machine;
-    if (facts.threads + others <= facts.affinity + kWaitDeadband) return otherwise;
+    const double others = std::min(facts.runnable, facts.load) * facts.affinity / machine;
+    const double there = std::min(others, facts.used * facts.affinity / machine);
+    if (facts.threads + there <= facts.affinity + kWaitDeadband) return otherwise;
     if (facts.waited < std::max(kWaitedSeconds, kWaitedShare * facts.ran)) return otherwise;
     const std::string why = "about " + number(others) + " other tasks want the same CPUs";
     // With another task for each CPU whoever is waited for is as likely as not to be waiting for a CPU
     // itself.
-    return {others >= facts.affinity ? WaitKind::passive : WaitKind::brief, why, true};
+    return {others >= facts.affinity ? WaitKind::passive : WaitKind::brief, why};
 }
 
 }  // namespace corun::policy

@@ -31,6 +31,18 @@ void add_thread(int folder, const char* thread, CpuWait& sum) {
     sum.waited += 1e-9 * static_cast<double>(std::strtoull(rest, nullptr, 10));
 }
 
+constinit double idle_at_start = -1.0;  // of all CPUs together; negative: not known
+constinit double own_at_start = 0.0;
+constinit std::uint64_t start_nanoseconds = 0;
+
+// "uptime idle", in seconds. Cheaper than /proc/stat, which counts interrupts.
+double idle_seconds() {
+    char text[80];
+    read_file("/proc/uptime", text, sizeof text);
+    const char* const space = std::strchr(text, ' ');
+    return space != nullptr ? std::strtod(space, nullptr) : -1.0;
+}
+
 }  // namespace
 
 CpuWait cpu_wait_now() noexcept {
@@ -58,18 +70,18 @@ CpuTimes cpu_times_now() noexcept {
     return times;
 }
 
-double cpus_used_by_others(double seconds) noexcept {
-    const CpuTimes before = cpu_times_now();
-    const double own = cpu_seconds();
-    const std::uint64_t begin = monotonic_nanoseconds();
-    nap(static_cast<long>(1e9 * seconds));
-    const double passed = 1e-9 * static_cast<double>(monotonic_nanoseconds() - begin);
-    const CpuTimes now = cpu_times_now();
-    const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
-    if (before.all == 0 || now.all <= before.all || now.idle < before.idle || passed < 0.5 * seconds)
-        return -1.0;
-    const double used = static_cast<double>(now.all - before.all - (now.idle - before.idle)) * tick;
-    return std::max(0.0, used - (cpu_seconds() - own)) / passed;
+void cpu_use_start() noexcept {
+    idle_at_start = idle_seconds();
+    start_nanoseconds = monotonic_nanoseconds();
+    own_at_start = cpu_seconds();
+}
+
+double used_by_others_since_start(double least) noexcept {
+    const double passed = 1e-9 * static_cast<double>(monotonic_nanoseconds() - start_nanoseconds);
+    if (start_nanoseconds == 0 || idle_at_start < 0.0 || passed < least) return -1.0;
+    const double idle = idle_seconds() - idle_at_start;
+    const auto cpus = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+    return std::max(0.0, cpus - (idle + cpu_seconds() - own_at_start) / passed);
 }
 
 }  // namespace corun

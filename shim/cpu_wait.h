@@ -24,7 +24,10 @@ struct CpuTimes {
 };
 CpuTimes cpu_times_now() noexcept;
 
-/// CPUs of the machine that others use in so many seconds from now on. Sleeps meanwhile. Negative: not known.
-double cpus_used_by_others(double seconds) noexcept;
+/// At the start of the process, for the next one. Some microseconds.
+void cpu_use_start() noexcept;
+/// CPUs of the machine that others have used since then, on average. Negative: not known, or it is not
+/// `least` seconds ago.
+double used_by_others_since_start(double least) noexcept;
 
 }  // namespace corun

@@ -115,7 +115,9 @@ class Node {
     double gap_ = 0.0;  ///< the longest between visits while at work; fades
     float most_used_ = 0.0F;
     policy::RecentUse recent_;
-    int applied_ = 0;  ///< CPUs; 0: all
+    double quiet_ = 0.0;  ///< seconds at the latest visit
+    int applied_ = 0;     ///< CPUs; 0: all
+    double given_ = 1.0;  ///< CPUs
     NodeStory story_;
 };
 
@@ -126,11 +128,14 @@ void Node::tell(const NodeNews& news) {
         const double gap = news.now - visited_;
         gap_ *= kPatienceMemory;
         if (cpu - cpu_ > kGapBusy * gap) gap_ = std::max(gap_, gap);
-        recent_.note(gap, (cpu - cpu_) / gap, applied_ != 0 ? applied_ : own_.most);
+        // Who waits for a CPU in the middle of an op has work for one, whatever it gets.
+        const double working = std::clamp(1.0 - (news.quiet - quiet_) / gap, 0.0, 1.0);
+        recent_.note(gap, std::max((cpu - cpu_) / gap, working), given_);
         if (gap > policy::kNodeIdle && cpu - cpu_ < policy::kNodeBusy * gap) story_.lent_seconds += gap;
     }
     visited_ = news.now;
     cpu_ = cpu;
+    quiet_ = news.quiet;
     if (own_.beat == 0 || news.now - used_since_ >= kUseSeconds) {
         const double seconds = news.now - used_since_;
         if (own_.beat != 0) {
@@ -280,6 +285,7 @@ void Node::visit(const NodeNews& news) {
 void Node::apply(const policy::Share& share) {
     const bool all = share.peers == 0 || share.width >= own_.most;
     applied_ = all ? 0 : share.width;
+    given_ = all ? own_.most : share.cpus;
     budget_share_set(all ? 0.0 : share.cpus, slot_ == kNone ? -1 : static_cast<int>(slot_));
 }
 

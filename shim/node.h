@@ -11,9 +11,10 @@ class Epochs;
 
 /// What the driver knows of the process.
 struct NodeNews {
-    double now = 0.0;   ///< seconds
-    double ops = 0.0;   ///< finished so far
-    double gain = 0.0;  ///< work rate with / without; 0: not known
+    double now = 0.0;    ///< seconds
+    double ops = 0.0;    ///< finished so far
+    double quiet = 0.0;  ///< seconds so far in which no op was open
+    double gain = 0.0;   ///< work rate with / without; 0: not known
     const char* state = "";
     const char* arm = "";
     policy::Gains gains{};

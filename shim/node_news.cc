@@ -2,6 +2,7 @@
 // What this process has to say of itself at a visit.
 #include <cmath>
 
+#include "shim/clock.h"
 #include "shim/epochs.h"
 #include "shim/node.h"
 #include "shim/state.h"
@@ -11,6 +12,8 @@ namespace corun {
 void node_visit(const Epochs& epochs, double now) noexcept {
     NodeNews news;
     news.now = now;
+    news.quiet =
+        static_cast<double>(globals.quiet.load(std::memory_order_relaxed)) / clock_ticks_per_second();
     const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < count; ++i)
         if (const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire))

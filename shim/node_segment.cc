@@ -106,8 +106,9 @@ bool NodeFile::check_header(bool create) noexcept {
         const NoFileSizeSignal quiet;
         return pwrite(file_, &wanted, sizeof wanted, 0) == sizeof wanted;
     }
-    if (wanted.boot[0] == '\0')
-        std::memcpy(wanted.boot, header.boot, sizeof wanted.boot);  // it cannot be told
+    // Where one of them cannot tell which boot it is.
+    if (wanted.boot[0] == '\0') std::memcpy(wanted.boot, header.boot, sizeof wanted.boot);
+    if (header.boot[0] == '\0') std::memcpy(header.boot, wanted.boot, sizeof header.boot);
     if (length == sizeof header && std::memcmp(&header, &wanted, sizeof header) == 0) return true;
     wanted.boot[0] = header.boot[0] = '\0';
     if (length != sizeof header || header.magic != wanted.magic) return refuse("is damaged"), false;

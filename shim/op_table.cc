@@ -102,13 +102,12 @@ void OpTable::settle_frozen() {
     for (const model::OpId op : frozen_) {
         OpRecord& record = globals.records[op];
         const double reference = controller_->op(op).reference;
-        if (controller_->cheap(op))
-            record.flags.fetch_or(kCheap | (controller_->trivial(op) ? kTrivial : 0U),
-                                  std::memory_order_relaxed);
         // Of what is lumped together one call tells little of the next; an untimed long one would look like a
         // pause.
         const bool lumped =
             controller_->op(op).info.shapes == "(varied)" || controller_->op(op).info.kind == "(other)";
+        if (controller_->cheap(op)) record.flags.fetch_or(kCheap, std::memory_order_relaxed);
+        if (controller_->trivial(op) && !lumped) record.flags.fetch_or(kTrivial, std::memory_order_relaxed);
         if (reference < kBriefSeconds && !lumped) record.flags.fetch_or(kBrief, std::memory_order_relaxed);
         record.flags.fetch_and(~static_cast<std::uint32_t>(kWanted), std::memory_order_relaxed);
         record.reference.store(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(reference / tick_)),

@@ -42,11 +42,8 @@ constinit std::atomic<const void*> counted{nullptr};  // the runtime that counte
 constinit std::atomic<bool> spins_set{false};         // in the environment, by us
 constinit char wait_effect[200];                      // for the report
 
-// Where neighbours seem to be there it is looked for how long they stay. A program that loads its runtime
-// takes a second or more to start; one that is linked with it may be over in less.
-constexpr double kNeighbourSeconds = 0.25;
-constexpr int kNeighbourLooks = 4;
-constexpr double kNeighbourSecondsAtStart = 0.05;
+// Less is too coarse for the kernel's count of time that CPUs were idle, which is in steps of 10 ms.
+constexpr double kLeastSeconds = 0.1;
 
 // --- how threads wait
 // --------------------------------------------------------------------------------------------
@@ -85,14 +82,9 @@ void decide_wait(int wanted) {
         facts.chosen = facts.chosen || is_set(name);
     read_load(facts);
     read_waiting(facts);
-    policy::WaitChoice choice = policy::choose_wait(facts);
-    // Who sleeps between regions for ever because something else ended just now pays for nothing.
-    const bool loads = !has_runtime_at_start.load();
-    for (int look = 0; choice.neighbours && look < (loads ? kNeighbourLooks : 1); ++look) {
-        facts.used = cpus_used_by_others(loads ? kNeighbourSeconds : kNeighbourSecondsAtStart);
-        if (facts.used < 0.0) break;  // nobody tells
-        choice = policy::choose_wait(facts);
-    }
+    // Who sleeps between regions for ever because something else ends just now pays for nothing.
+    if (const double used = used_by_others_since_start(kLeastSeconds); used >= 0.0) facts.used = used;
+    const policy::WaitChoice choice = policy::choose_wait(facts);
     if (choice.kind == policy::WaitKind::leave) return;
     start.wait = choice.kind;
     const char* const name = choice.kind == policy::WaitKind::passive   ? "no spin"

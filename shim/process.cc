@@ -22,6 +22,7 @@
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/cpu_view.h"
+#include "shim/cpu_wait.h"
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
 #include "shim/gate.h"
@@ -194,6 +195,7 @@ void process_start() noexcept {
     if (!start_state.compare_exchange_strong(expected, 1)) return;
     const int saved = errno;
     clock_start();
+    cpu_use_start();
     affinity_at_start.store(affinity_count(), std::memory_order_relaxed);
     adaptive_objects_start();
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve

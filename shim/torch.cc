@@ -85,7 +85,10 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
     if (begun == Begun::cheap) site.works.store(true, std::memory_order_relaxed);
     const bool unknown = begun == Begun::open || begun == Begun::fresh;
     const std::uint32_t more = idle == kIdleEnough || idle == kIdleAgain ? kIdleEnough : idle + 1;
-    const std::uint32_t next = nothing ? more : unknown && idle != 0 ? kUnknown : unknown ? 0 : kNever;
+    const std::uint32_t next = nothing                       ? more
+                               : unknown && idle != 0        ? kUnknown
+                               : unknown || widths_bounded() ? 0
+                                                             : kNever;
     site.idle.store(same ? next : kNever, std::memory_order_relaxed);
 }
 

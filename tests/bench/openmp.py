@@ -110,11 +110,11 @@ def seconds_for(name: str, options: argparse.Namespace) -> float:
 
 
 def teach(words: list[str], profile: Path, options: argparse.Namespace) -> None:
-    """Runs from which the profile learns, each a quarter of the warm-up."""
+    """Runs from which the profile learns, each a quarter of the warm-up. With the same words: others say nothing."""
+    brief = environment() | {"KERNEL_SECONDS": f"{options.warm / 4:g}"}
     for _ in range(TEACHING_RUNS):
         command = [options.corun, "run", "--openmp=safe", f"--profile={profile}", "--", *words]
-        command += ["--seconds", f"{options.warm / 4:g}"]
-        subprocess.run(command, env=environment(), stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(command, env=brief, stdout=subprocess.DEVNULL, check=True, timeout=60)
 
 
 def from_the_start(words: list[str], options: argparse.Namespace) -> dict[str, float]:
@@ -131,6 +131,7 @@ def measure(name: str, options: argparse.Namespace) -> dict | None:
     """One comparison; nothing when it did not run to its end."""
     kernel, build = name.split("/")
     program = [str(options.programs / f"openmp-{build}"), kernel]
+    for_ever = [*program, "--seconds", f"{FOREVER:g}", "--watch"]
     with tempfile.TemporaryDirectory() as folder:
         result, profile = Path(folder) / "result.json", Path(folder) / "profile.json"
         words = [str(options.corun), "compare", "--alternate", f"--slot={options.slot:g}"]
@@ -139,8 +140,8 @@ def measure(name: str, options: argparse.Namespace) -> dict | None:
         for setting in further_settings(build, profile):
             words += ["--also", setting]
         if build == "gcc-static":
-            teach(program, profile, options)
-        words += ["--", *program, "--seconds", f"{FOREVER:g}", "--watch"]
+            teach(for_ever, profile, options)
+        words += ["--", *for_ever]
         process = subprocess.Popen(words, env=environment() | {"CORUN_OPENMP": "adaptive"})
         try:
             code = process.wait()

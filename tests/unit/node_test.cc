@@ -128,6 +128,19 @@ TEST(RecentUse, IsWhatWasUsedOrTwiceThatOfAFullShare) {
     EXPECT_GT(use.wanted(), 0.0);
 }
 
+// Parts of it run on one thread: to lose CPUs for that would be for ever, as the rest could not show what it
+// needs.
+TEST(RecentUse, IsTheShareOfWhoUsesHalfOfIt) {
+    RecentUse use;
+    for (int i = 0; i < 200; ++i) use.note(0.08, 2.2, 4);
+    EXPECT_EQ(use.wanted(), 4.0);
+    RecentUse other;
+    for (int i = 0; i < 200; ++i) other.note(0.08, 1.0, 1);  // a time of one thread, at a share of one
+    EXPECT_EQ(other.wanted(), 2.0);
+    for (int i = 0; i < 10; ++i) other.note(0.08, 1.3, 2);
+    EXPECT_EQ(other.wanted(), 4.0);
+}
+
 TEST(RecentUse, OfWhoSeldomWorksIsSmall) {
     RecentUse use;
     for (int i = 0; i < 20; ++i) use.note(1.0, 0.02, 2);  // a brief request each second
@@ -381,6 +394,14 @@ TEST(NodeView, KeepsNothingForWhoOnlyWorksNowAndThen) {
     world.run(12.0);
     other.beats = false;
     EXPECT_EQ(world.run(2.0).width, 1);
+}
+
+TEST(NodeView, ManyWhoWantLittleWantSomething) {
+    World world;
+    for (std::uint64_t nonce = 1; nonce <= 9; ++nonce) world.add(nonce).neighbour.claim.wanted = 0.2;
+    EXPECT_EQ(world.run(1.0).width, 1);
+    for (std::uint64_t nonce = 1; nonce <= 9; ++nonce) world[nonce].neighbour.claim.wanted = 0.05;
+    EXPECT_EQ(world.run(1.0).width, 2);
 }
 
 TEST(NodeView, KnowsALongOpFromAPause) {

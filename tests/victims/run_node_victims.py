@@ -158,6 +158,13 @@ class Share(Case):
         other.tell("go")
         one.has(1)
 
+    def test_who_does_next_to_nothing(self) -> None:
+        one, other = self.two()
+        other.tell("light")
+        one.has(ALL)
+        other.tell("heavy")
+        one.has(1)
+
     def test_off(self) -> None:
         one = self.start()
         one.has(ALL)
