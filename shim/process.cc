@@ -26,6 +26,7 @@
 #include "shim/driver.h"
 #include "shim/file_size_signal.h"
 #include "shim/gate.h"
+#include "shim/heap.h"
 #include "shim/loaded_list.h"
 #include "shim/message.h"
 #include "shim/node.h"
@@ -85,8 +86,10 @@ void before_fork() {
     if (forks_followed) driver_begin_fork();
     engine_before_fork();
     loaded_list_before_fork();
+    if (heap_before_fork != nullptr) heap_before_fork();
 }
 void in_parent() {
+    if (heap_after_fork != nullptr) heap_after_fork();
     loaded_list_after_fork(false);
     engine_fork_in_parent();
     if (forks_followed) driver_end_fork();
@@ -95,6 +98,7 @@ void in_parent() {
 constinit std::array<std::atomic<void (*)()>, static_cast<std::size_t>(Source::count)> after_fork_calls{};
 
 void in_child() {
+    if (heap_after_fork != nullptr) heap_after_fork();
     budget_after_fork();
     loaded_list_after_fork(true);
     gate_after_fork();

@@ -55,6 +55,16 @@ TEST(OpenMpHistory, TheWallTimeStandsForRegionsThatOverlap) {
     EXPECT_EQ(kept->regions.at(0).key, "wall");
 }
 
+// One call of many was timed: that the rest took as long is a guess.
+TEST(OpenMpHistory, AProgramThatIsInRegionsAllTheTimeIsSeenByRegion) {
+    const auto kept = run_record(run({region("a", 9.0), region("b", 3.0)}));
+    ASSERT_TRUE(kept);
+    ASSERT_EQ(kept->regions.size(), 2U);
+    EXPECT_DOUBLE_EQ(kept->regions[0].seconds, 7.5);
+    EXPECT_DOUBLE_EQ(kept->regions[1].seconds, 2.5);
+    EXPECT_DOUBLE_EQ(kept->regions[1].work_seconds, 2.5);
+}
+
 TEST(OpenMpHistory, RegionsOfUnknownPlaceAreOne) {
     const auto kept = run_record(run({region("unknown", 1.0), region("b", 0.5), region("unknown", 2.0)}));
     ASSERT_TRUE(kept);

@@ -387,6 +387,16 @@ class Errno(Case):
                 self.expect([program("keeps_errno")], DONE, settings)
 
 
+class OwnHeap(Case):
+    """What we remember of ops lies in no heap of the program's: where that ends is up to the program."""
+
+    def test_own_heap(self) -> None:
+        self.expect([program("own_heap")], DONE, preload=False)
+        for settings in ALL_POLICIES:
+            with self.subTest(settings=settings):
+                self.expect([program("own_heap")], DONE, settings)
+
+
 class Early(Case):
     """Hooks that are entered before constructors of ours have run."""
 
@@ -874,7 +884,7 @@ class Exports(Case):
 
 GROUPS = {
     "unwind": Unwind, "width": Width, "asked": Asked, "beside": Beside, "late-thread": LateThread, "primitives": Primitives, "nested": Nested, "reborn": Reborn, "shapes": Shapes,
-    "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
+    "many-keys": ManyKeys, "pools": Pools, "errno": Errno, "own-heap": OwnHeap, "early": Early, "churn": Churn, "unknown": Unknown, "lookups": Lookups,
     "hygiene": Hygiene, "options": OptionsGroup, "files": Files, "kill": Kill, "interrupted": Interrupted, "fork": Fork,
     "fork-stress": ForkStress, "control": Control, "exports": Exports,
 }
