@@ -11,13 +11,19 @@
 #include "shim/clock.h"
 #include "shim/spin_lock.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these have their own
 namespace corun {
 namespace {
 
-constexpr std::size_t kPooled = std::size_t{64} << 10;  // bytes: what is larger has pages of its own
+constexpr std::size_t kPooled = std::size_t{32} << 10;  // bytes: what is larger has pages of its own
 constexpr std::size_t kSlab = std::size_t{1} << 20;
 constexpr int kSpins = 1000;
+constexpr int kNaps = 20'000;  // a second
 constexpr long kNap = 50'000;  // nanoseconds
 
 void* pages(std::size_t bytes) {
@@ -49,50 +55,69 @@ class Pages : public std::pmr::memory_resource {
 
 struct Heap {
     Pages pages;
-    std::pmr::unsynchronized_pool_resource pools{{0, kPooled / 2}, &pages};
+    std::pmr::unsynchronized_pool_resource pools{{0, kPooled}, &pages};
 };
 
 constinit SpinLock lock;
 alignas(Heap) constinit std::byte memory[sizeof(Heap)] = {};
 constinit Heap* heap = nullptr;  // never destroyed
+constinit bool broken = false;   // in a child: the lock is of a thread that is not here
 
-// Another library's handler of fork() may come back to us while we have the lock for it.
-constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) = false;
+// This thread is in the middle of the pools; a signal handler of the program may come to us all the same.
+constinit thread_local bool inside __attribute__((tls_model("initial-exec"))) = false;
+// It has the lock for a fork(): another library's handler may come to us meanwhile, or fork itself.
+constinit thread_local int forks __attribute__((tls_model("initial-exec"))) = 0;
 
-void take_lock() noexcept {
-    for (int i = 0; !lock.try_lock(); ++i)
+bool lock_within_a_second() noexcept {
+    for (int i = 0; !lock.try_lock(); ++i) {
         if (i > kSpins) nap(kNap);  // whoever has it needs a CPU, whatever the priorities are
+        if (i > kSpins + kNaps) return false;
+    }
+    return true;
 }
 
+// Whether the pools can be used now.
 class Taking {
   public:
-    Taking() : taken_(!forking) {
-        if (taken_) take_lock();
+    Taking() noexcept : pools_(forks > 0) {
+        if (pools_ || inside || broken) return;
+        taken_ = pools_ = lock_within_a_second();
+        if (taken_) inside = true;
     }
     ~Taking() {
-        if (taken_) lock.unlock();
+        if (!taken_) return;
+        inside = false;
+        lock.unlock();
     }
     Taking(const Taking&) = delete;
     Taking& operator=(const Taking&) = delete;
+    explicit operator bool() const noexcept { return pools_; }
 
   private:
-    bool taken_;
+    bool pools_;
+    bool taken_ = false;
 };
 
 // In front of each block.
 struct alignas(std::max_align_t) Size {
     std::size_t bytes;
+    bool pooled;  // or it has pages of its own
 };
 
 }  // namespace
 
 void heap_before_fork() noexcept {
-    take_lock();
-    forking = true;
+    if (inside) return;  // fork() in a signal handler: what it has interrupted goes on in both
+    if (forks > 0 || lock_within_a_second()) ++forks;
 }
-void heap_after_fork() noexcept {
-    forking = false;
-    lock.unlock();
+
+void heap_after_fork(bool child) noexcept {
+    if (inside) return;
+    if (forks > 0) {
+        if (--forks == 0) lock.unlock();
+    } else if (child) {
+        broken = true;
+    }
 }
 
 }  // namespace corun
@@ -100,10 +125,18 @@ void heap_after_fork() noexcept {
 void* operator new(std::size_t bytes) {
     using namespace corun;
     if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
-    bytes += sizeof(Size);
-    const Taking taking;
-    if (heap == nullptr) heap = new (memory) Heap;
-    auto* const size = static_cast<Size*>(heap->pools.allocate(bytes, alignof(Size)));
+    // Whole units: the pools align to 16 bytes only what is a multiple of that.
+    bytes = (bytes + 2 * sizeof(Size) - 1) / sizeof(Size) * sizeof(Size);
+    Size* size = nullptr;
+    if (const Taking pools; pools) {
+        if (heap == nullptr) heap = new (memory) Heap;
+        size = static_cast<Size*>(heap->pools.allocate(bytes, alignof(Size)));
+        if (size == nullptr) throw std::bad_alloc();
+        size->pooled = true;
+    } else {
+        size = static_cast<Size*>(pages(bytes));
+        size->pooled = false;
+    }
     size->bytes = bytes;
     return size + 1;
 }
@@ -112,8 +145,11 @@ void operator delete(void* block) noexcept {
     using namespace corun;
     if (block == nullptr) return;
     auto* const size = static_cast<Size*>(block) - 1;
-    const Taking taking;
-    heap->pools.deallocate(size, size->bytes, alignof(Size));
+    if (!size->pooled) {
+        munmap(size, size->bytes);
+        return;
+    }
+    if (const Taking pools; pools) heap->pools.deallocate(size, size->bytes, alignof(Size));
 }
 
 void operator delete(void* block, std::size_t) noexcept {
@@ -122,6 +158,6 @@ void operator delete(void* block, std::size_t) noexcept {
 #else
 namespace corun {
 void heap_before_fork() noexcept {}
-void heap_after_fork() noexcept {}
+void heap_after_fork(bool) noexcept {}
 }  // namespace corun
 #endif

@@ -89,7 +89,7 @@ void before_fork() {
     if (heap_before_fork != nullptr) heap_before_fork();
 }
 void in_parent() {
-    if (heap_after_fork != nullptr) heap_after_fork();
+    if (heap_after_fork != nullptr) heap_after_fork(false);
     loaded_list_after_fork(false);
     engine_fork_in_parent();
     if (forks_followed) driver_end_fork();
@@ -98,7 +98,7 @@ void in_parent() {
 constinit std::array<std::atomic<void (*)()>, static_cast<std::size_t>(Source::count)> after_fork_calls{};
 
 void in_child() {
-    if (heap_after_fork != nullptr) heap_after_fork();
+    if (heap_after_fork != nullptr) heap_after_fork(true);
     budget_after_fork();
     loaded_list_after_fork(true);
     gate_after_fork();
