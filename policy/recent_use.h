@@ -13,11 +13,10 @@ class RecentUse {
   public:
     static constexpr double kMemory = 5.0;  ///< seconds that are remembered, at least; twice at most
     static constexpr double kFirst = 0.5;   ///< seconds until something is known
-    static constexpr double kFull = 0.6;    ///< of its share: who uses that much may want more,
-    static constexpr double kGrowth =
-        2.0;  ///< ... up to so many times as much, and so has soon what it needs
-    static constexpr double kKeep =
-        0.4;  ///< of its share: who uses more keeps it; it is not wide all the time
+    /// Of its share: who uses that much may want kGrowth times as much, and so has soon what it needs.
+    static constexpr double kFull = 0.6;
+    static constexpr double kGrowth = 2.0;
+    static constexpr double kKeep = 0.4;  ///< of its share: who uses more keeps it, it may be wide in turns
     static constexpr double kFall = 0.4;  ///< what is wanted falls to this much of it or stays
 
     /// Between two visits of `seconds`, `use` CPUs were in use of the `share` that it had; time in which it

@@ -23,14 +23,13 @@ WaitChoice choose_wait(const WaitFacts& facts) {
     if (facts.chosen) return choice(WaitKind::leave, "the user has chosen it");
     if (facts.threads <= 1) return choice(WaitKind::leave, "there is nobody to wait for");
     if (facts.quota > 0.0 && facts.quota < facts.affinity - 0.01)
-        return {WaitKind::bounded, "a quota of " + number(facts.quota) + " CPUs is used up by spinning too",
-                false};
+        return {WaitKind::bounded, "a quota of " + number(facts.quota) + " CPUs is used up by spinning too"};
     const WaitChoice otherwise =
         facts.wanted > facts.affinity
             ? choice(WaitKind::limited, "more threads than CPUs were asked for, and would have spun briefly")
             : choice(WaitKind::leave, "there are CPUs enough");
-    // One moment may be odd and the last minute over: both must say so, and what is used right now. Of tasks
-    // that may run anywhere the program's CPUs get their part.
+    // One moment may be odd and the last minute over: both must say so, and what was used since the start. Of
+    // tasks that may run anywhere the program's CPUs get their part.
     const int machine = std::max(facts.machine, facts.affinity);
     const double others = std::min(facts.runnable, facts.load) * facts.affinity / machine;
     const double there = std::min(others, facts.used * facts.affinity / machine);

@@ -18,9 +18,9 @@ struct WaitFacts {
     double quota = 0.0;   ///< CPUs by cgroup quota; 0: none
     double runnable = 0;  ///< other tasks of the machine that run or want to, at this moment
     double load = 0.0;    ///< the load of the last minute
-    double used =
-        std::numeric_limits<double>::infinity();  ///< CPUs of it that others have just used; not known
-    double ran = 0.0;                             ///< seconds that this process has run so far
+    /// CPUs of it that others have used on average since this process began; infinity: not known.
+    double used = std::numeric_limits<double>::infinity();
+    double ran = 0.0;     ///< seconds that this process has run so far
     double waited = 0.0;  ///< seconds in which it could have run, but another task did
     bool chosen = false;  ///< the user has set how to wait
 };
@@ -36,8 +36,6 @@ enum class WaitKind {
 struct WaitChoice {
     WaitKind kind = WaitKind::leave;
     std::string why;
-    bool neighbours =
-        false;  ///< it is others who want the CPUs: lasts as long as they do, the choice for ever
 };
 
 /// Turns of gcc's runtime. 1,000 are some 40 us, and a sleep and a wake-up cost a region about 30: whoever

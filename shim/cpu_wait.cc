@@ -64,7 +64,6 @@ CpuTimes cpu_times_now() noexcept {
     for (int field = 0; field < 8; ++field) {
         const std::uint64_t value = std::strtoull(at, &at, 10);
         times.all += value;
-        if (field == 3 || field == 4) times.idle += value;
         if (field == 7) times.stolen = value;
     }
     return times;

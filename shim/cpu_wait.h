@@ -19,7 +19,6 @@ CpuWait cpu_wait_now() noexcept;
 /// Clock ticks of all CPUs of the machine since its start; all 0 where /proc does not tell.
 struct CpuTimes {
     std::uint64_t all = 0;
-    std::uint64_t idle = 0;    ///< waiting for input or output among it
     std::uint64_t stolen = 0;  ///< given to others by the hypervisor
 };
 CpuTimes cpu_times_now() noexcept;

@@ -138,20 +138,6 @@ constinit Driver* driver = nullptr;  // never destroyed: threads may run ops whi
 constinit pthread_key_t thread_key = 0;
 constinit thread_local bool held_for_fork __attribute__((tls_model("initial-exec"))) = false;
 
-// A signal handler may fork or call exit() while this very thread holds the lock: not to be waited for for
-// ever.
-bool lock_within_a_second() {
-    for (int tries = 0; !lock.try_lock(); ++tries) {
-        if (tries < 1000)
-            sched_yield();
-        else if (tries == 2000)
-            return false;
-        else
-            usleep(1000);
-    }
-    return true;
-}
-
 // --- samples
 // -------------------------------------------------------------------------------------------------
 
@@ -454,7 +440,7 @@ void driver_set_active(bool active) noexcept {
 
 void driver_begin_fork() noexcept {
     if (driver == nullptr || (this_thread != nullptr && this_thread->busy)) return;
-    held_for_fork = lock_within_a_second();
+    held_for_fork = lock.lock_within_a_second();
 }
 
 void driver_end_fork() noexcept {
@@ -480,7 +466,8 @@ void driver_after_fork() noexcept {
 
 // A thread that goes on while the process exits may be visiting.
 void driver_end() noexcept {
-    if (driver == nullptr || (this_thread != nullptr && this_thread->busy) || !lock_within_a_second()) return;
+    if (driver == nullptr || (this_thread != nullptr && this_thread->busy) || !lock.lock_within_a_second())
+        return;
     const Holder holder(lock);
     node_end();
 }
@@ -488,7 +475,7 @@ void driver_end() noexcept {
 bool driver_read(const std::function<void(Controller&, const DriverFigures&)>& reader) {
     if (driver == nullptr) return false;
     if (this_thread != nullptr && this_thread->busy) return true;
-    if (!lock_within_a_second()) return true;  // rather no report than a hang
+    if (!lock.lock_within_a_second()) return true;  // rather no report than a hang
     const Holder holder(lock);
     DriverFigures figures;
     driver->drain(ticks());

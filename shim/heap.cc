@@ -8,7 +8,6 @@
 #include <memory_resource>
 #include <new>
 
-#include "shim/clock.h"
 #include "shim/spin_lock.h"
 
 #if defined(__has_feature)
@@ -22,9 +21,6 @@ namespace {
 
 constexpr std::size_t kPooled = std::size_t{32} << 10;  // bytes: what is larger has pages of its own
 constexpr std::size_t kSlab = std::size_t{1} << 20;
-constexpr int kSpins = 1000;
-constexpr int kNaps = 20'000;  // a second
-constexpr long kNap = 50'000;  // nanoseconds
 
 void* pages(std::size_t bytes) {
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -68,20 +64,12 @@ constinit thread_local bool inside __attribute__((tls_model("initial-exec"))) = 
 // It has the lock for a fork(): another library's handler may come to us meanwhile, or fork itself.
 constinit thread_local int forks __attribute__((tls_model("initial-exec"))) = 0;
 
-bool lock_within_a_second() noexcept {
-    for (int i = 0; !lock.try_lock(); ++i) {
-        if (i > kSpins) nap(kNap);  // whoever has it needs a CPU, whatever the priorities are
-        if (i > kSpins + kNaps) return false;
-    }
-    return true;
-}
-
 // Whether the pools can be used now.
 class Taking {
   public:
     Taking() noexcept : pools_(forks > 0) {
         if (pools_ || inside || broken) return;
-        taken_ = pools_ = lock_within_a_second();
+        taken_ = pools_ = lock.lock_within_a_second();
         if (taken_) inside = true;
     }
     ~Taking() {
@@ -108,7 +96,7 @@ struct alignas(std::max_align_t) Size {
 
 void heap_before_fork() noexcept {
     if (inside) return;  // fork() in a signal handler: what it has interrupted goes on in both
-    if (forks > 0 || lock_within_a_second()) ++forks;
+    if (forks > 0 || lock.lock_within_a_second()) ++forks;
 }
 
 void heap_after_fork(bool child) noexcept {

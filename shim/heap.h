@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's C++ memory (what is aligned to more than 16 bytes aside), apart from the program's: heap.cc
-// replaces operator new for what is inside of us (libstdc++ is, and hidden). What we allocate and free
-// between the program's blocks would decide where its heap ends, and with it whether malloc gives memory back
-// to the kernel in each step of the program and has it again page by page: an LSTM of PyTorch's took 25 %
-// longer by that, with 1,500 page faults a step.
+// replaces operator new for what is inside of us (libstdc++ is; the version script keeps it there). What we
+// allocate and free between the program's blocks would decide where its heap ends, and with it whether malloc
+// gives memory back to the kernel in each step of the program and has it again page by page.
 #pragma once
 
 namespace corun {

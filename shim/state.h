@@ -26,8 +26,8 @@ enum RecordFlag : std::uint32_t {
     kWanted = 1U << 5,     ///< every duration is passed to the model
     kBrief = 1U << 6,      ///< known and shorter than kBriefSeconds: not timed while the decision is sparse
     kUnjudged = 1U << 7,   ///< of a source that nests: may turn out to be a container
-    kTrivial = 1U << 9,    ///< besides kCheap: shorter than kTrivialSeconds
     kOwnRegion = 1U << 8,  ///< it has opened a parallel region itself: no container, whatever else it holds
+    kTrivial = 1U << 9,    ///< besides kCheap: shorter than kTrivialSeconds
 };
 
 inline constexpr std::size_t kRecords = 16384;
