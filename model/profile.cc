@@ -131,7 +131,21 @@ int replace_file(const std::string& path, std::string_view text, mode_t mode) {
 
 // Several processes of a job end at once, and each adds to what it reads. The folder is locked, for the file
 // is another one after each of them. Who cannot lock it, or waits a second for nothing, goes on without.
-File lock_folder(const std::string& path) {
+class FolderLock {
+  public:
+    explicit FolderLock(int descriptor) : file_(descriptor) {}
+    // Not by closing alone: a child that was forked meanwhile has the file as well.
+    ~FolderLock() {
+        if (file_.get() >= 0) ::flock(file_.get(), LOCK_UN);
+    }
+    FolderLock(const FolderLock&) = delete;
+    FolderLock& operator=(const FolderLock&) = delete;
+
+  private:
+    File file_;
+};
+
+FolderLock lock_folder(const std::string& path) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -139,7 +153,7 @@ File lock_folder(const std::string& path) {
         if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
         ::usleep(kLockPause);
     }
-    return File(descriptor);
+    return FolderLock(descriptor);
 }
 
 // A link stays a link: what it leads to is replaced.
@@ -221,7 +235,7 @@ std::optional<std::string> save(const std::string& given_path, const Profile& pr
     if (profile.identity.budget < 0 || profile.identity.budget > profile_format::kMostWidth)
         return failure("absurd budget");
     const std::string path = resolve(given_path);
-    const File lock = lock_folder(path);
+    const FolderLock lock = lock_folder(path);
     const Content content = read_file(path);
     if (content.status == LoadStatus::unreadable) return failure(content.reason);
     // The rename would not ask: a file that is write-protected is meant to stay.

@@ -13,6 +13,7 @@ class BusyClock {
     /// Looks at the clock of the world. Since the last look it counts for `most` seconds at most.
     void look(double now, double most) {
         if (looked_ && now - last_ > most) idle_ += now - last_ - most;
+        if (looked_ && now < last_) idle_ -= last_ - now;  // the world's clock was set back
         looked_ = true;
         last_ = now;
     }

@@ -203,8 +203,9 @@ State Controller::state() const {
 
 void Controller::window_ended(const Window& window, double now) {
     // With the settling before it, which never lasts longer than one is willing to wait.
-    const double elapsed = std::min(now - last_end_, window.wall + directive_.patience);
+    const double elapsed = std::min(now - last_end_, window.rested + window.wall + directive_.patience);
     last_end_ = now;
+    steady_ = false;
     if (window.stopped) return next_directive(now);
     if (window.total_work() <= 0.0 || window.unreferenced_share() > kUnreferencedShare) {
         strange_window(window, elapsed, now);
@@ -217,6 +218,7 @@ void Controller::window_ended(const Window& window, double now) {
         enter_phase(*phase, now);
     } else if (current_) {
         Phase& now_in = *phases_[static_cast<std::size_t>(*current_)];
+        steady_ = phase.has_value() && phases_.size() == 1;
         if (phase)
             advance(now_in, window, elapsed);
         else
@@ -373,6 +375,8 @@ void Controller::next_directive(double now) {
         if (const auto anchor = finder_.best()) align(directive_, *anchor, finder_.period(*anchor));
     }
     if (fixed_now) directive_.arm = *fixed_;
+    // A program that changes is watched all the time.
+    if (!steady_) directive_.rest = 0.0;
 }
 
 // --- tables

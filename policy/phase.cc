@@ -14,6 +14,8 @@ constexpr double kExploreWindow = 0.10;
 constexpr double kIdleWindow = 0.25;
 // The shortest window that tells a mix: without an anchor it ends anywhere in a step.
 constexpr int kMixPeriods = 2;
+// While nothing is in force, windows only show whether the program has changed.
+constexpr double kRest = 0.8;  // so that a change of the budget is followed within a second
 constexpr double kAimlessWindow = 1.0;
 // A race that is not over by then is decided by what it has: programs with long steps would race for minutes,
 // at the cost of the worse arms; the guard judges the outcome anyway.
@@ -88,10 +90,12 @@ void Phase::enter(State state) {
 
 void Phase::watch_pace(const Window& window, double elapsed) {
     if (window.arm != arm_ || !window.usable()) return;
+    // What was not seen says nothing: where there are rests, it takes as many windows as without.
+    elapsed -= std::min(elapsed, window.rested);
     const double rate = window.log_rate(true);
     if (!slow_pace_) {
         slow_pace_ = quick_pace_ = rate;
-        odd_since_ = fine_since_ = active_;
+        odd_since_ = fine_since_ = watched_;
     }
     const double step = std::clamp(rate - quick_pace_, -kPaceClip, kPaceClip);
     quick_pace_ += step * (1.0 - std::exp(-elapsed / kQuickPace));
@@ -99,9 +103,9 @@ void Phase::watch_pace(const Window& window, double elapsed) {
     const double memory = std::clamp(in_state(), kQuickPace, kSlowPace);
     *slow_pace_ += (quick_pace_ - *slow_pace_) * (1.0 - std::exp(-elapsed / memory));
     const double change = std::abs(quick_pace_ - *slow_pace_);
-    if (change < kPaceBand) odd_since_ = active_;
-    if (change < kFineBand || state_ != State::guard) fine_since_ = active_;
-    const bool odd = active_ - odd_since_ > kPaceOdd || active_ - fine_since_ > kFineOdd;
+    if (change < kPaceBand) odd_since_ = watched_;
+    if (change < kFineBand || state_ != State::guard) fine_since_ = watched_;
+    const bool odd = watched_ - odd_since_ > kPaceOdd || watched_ - fine_since_ > kFineOdd;
     if (odd && active_ >= doubt_after_) doubt();
 }
 
@@ -250,6 +254,7 @@ double Phase::race_seconds() const {
 
 void Phase::skip(const Window& window, double elapsed) {
     active_ += elapsed;
+    watched_ += elapsed - std::min(elapsed, window.rested);
     use_[window.arm].seconds += elapsed;
 }
 
@@ -325,6 +330,7 @@ Directive Phase::directive() {
             directive.length = window_length(period_, random_);
             break;
         case State::stood_down:
+            directive.rest = kRest;
             break;
         case State::fixed:
             directive.arm = arm_;

@@ -29,6 +29,7 @@ struct Directive {
     std::optional<std::uint32_t> anchor;  ///< the window begins and ends on this op key
     double length = 0.25;                 ///< seconds; it ends at the first anchor after that
     double patience = 0.5;                ///< seconds; it ends then even without an anchor
+    double rest = 0.0;                    ///< seconds until it begins, in which no op need be seen
     bool operator==(const Directive&) const = default;
 };
 
@@ -126,7 +127,8 @@ class Phase {
     /// Log work rate since the decision: slowly and quickly averaged.
     std::optional<double> slow_pace_;
     double quick_pace_ = 0.0;
-    double odd_since_ = 0.0;  ///< when the two were last alike
+    double watched_ = 0.0;    ///< seconds in which the pace was watched
+    double odd_since_ = 0.0;  ///< of them: when the two were last alike
     double fine_since_ = 0.0;
     double doubt_after_ = 0.0;
     double doubt_wait_ = kRetryFirstSeconds;

@@ -6,16 +6,18 @@
 
 namespace corun::policy {
 
-void RegionCrowd::seen(double now, double ran, double waited) {
+void RegionCrowd::seen(double now, double world, double ran, double waited) {
     const double elapsed = now - at_;
     if (known_ && elapsed < kInterval) return;
+    const double passed = std::max(world - world_, elapsed);
     // A thread that has ended takes its counts with it.
     const bool usable = known_ && ran >= ran_ && waited >= waited_;
-    const double had = usable ? (ran - ran_) / elapsed : 0.0;
-    const double waits = usable ? (waited - waited_) / elapsed : 0.0;
+    const double had = usable ? (ran - ran_) / passed : 0.0;
+    const double waits = usable ? (waited - waited_) / passed : 0.0;
     if (crowded_ && known_) seconds_ += elapsed;
     known_ = true;
     at_ = now;
+    world_ = world;
     ran_ = ran;
     waited_ = waited;
     if (!usable) return;

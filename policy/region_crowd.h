@@ -14,7 +14,9 @@ namespace corun::policy {
 class RegionCrowd {
   public:
     /// Seconds that all threads of the process have run so far, and have waited for a CPU while they could.
-    void seen(double now, double ran, double waited);
+    /// @param now    the program's own time (busy_clock.h), by which a crowd lasts
+    /// @param world  seconds of a clock that never stops, over which threads run and wait
+    void seen(double now, double world, double ran, double waited);
 
     [[nodiscard]] bool crowded() const { return crowded_; }
     [[nodiscard]] double cpus() const { return cpus_; }        ///< that it had when it was last found crowded
@@ -30,6 +32,7 @@ class RegionCrowd {
   private:
     bool known_ = false;
     double at_ = 0.0, ran_ = 0.0, waited_ = 0.0;
+    double world_ = 0.0;
     bool crowded_ = false;
     double cpus_ = 0.0;
     double until_ = 0.0;

@@ -193,9 +193,13 @@ void RegionTuner::begin_trial(double now) {
     }
     if (most <= kLeastShare) return;
     Region& region = regions_[chosen];
-    // A call at one thread may take as many times as long as there were threads.
+    // A call at one thread may take as many times as long as there were threads. The first width is the
+    // widest one below its own, with libgomp that is one.
     const double own = *seconds(region, region.own);
-    if (!may_spend(2.0 * own * (region.own / std::max(region.own / 2, 1) - 1), now)) return;
+    int first = 1;
+    for (const int width : region.allowed)
+        if (width < region.own) first = std::max(first, width);
+    if (!may_spend(2.0 * own * (static_cast<double>(region.own) / first - 1.0), now)) return;
     trial_ = Trial{};
     trial_->id = chosen;
     trial_->calls = region.calls;
@@ -341,8 +345,9 @@ void RegionTuner::guard_tick(double now, Id at) {
         if (is_proven(guard.began_at)) end_guard(now);
         return;
     }
-    // Where teams wait for CPUs that others have, a window at the own widths could last for ever.
-    const bool overdue = guard.begun && now - guard.began_at >= kOverdue;
+    // Where teams wait for CPUs that others have, a window at the own widths could last for ever; and the
+    // anchor may never be called again.
+    const bool overdue = now - guard.began_at >= kOverdue;
     if (at != guard.anchor && !overdue) return;
     if (!guard.begun) {  // what the switch has left behind is not counted
         if (now - guard.began_at < 0.1 * kWindow) return;

@@ -24,6 +24,7 @@ struct Window {
     Histogram work{};   ///< reference seconds finished in it; [0] is measured time of ops without a reference
     int periods = 0;    ///< returns of the anchor
     double slowest_period = 0.0;  ///< seconds
+    double rested = 0.0;          ///< seconds before it in which nothing was seen (Directive::rest)
     bool stopped = false;  ///< the process stood still in it (SIGSTOP, a suspended machine): says nothing
 
     [[nodiscard]] double total_work() const;                 ///< without bucket 0

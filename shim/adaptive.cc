@@ -35,8 +35,9 @@ bool is_leader(std::uint64_t now) {
     const std::uint32_t own = openmp_thread.shard;
     std::uint32_t who = leader.load(std::memory_order_relaxed);
     if (own == 0 || who == own) return own != 0;
-    const bool deserted =
-        who == 0 || (now != 0 && now - leader_at.load(std::memory_order_relaxed) > in_ticks(kDeserted));
+    // The leader's time may be later than this thread's, which looked before.
+    const auto since = static_cast<std::int64_t>(now - leader_at.load(std::memory_order_relaxed));
+    const bool deserted = who == 0 || (now != 0 && since > static_cast<std::int64_t>(in_ticks(kDeserted)));
     if (!deserted || !leader.compare_exchange_strong(who, own, std::memory_order_acq_rel)) return false;
     adaptive_thread.last = nullptr;
     leader_at.store(now, std::memory_order_relaxed);

@@ -287,12 +287,15 @@ void tick(Engine& all, KnownRuntime& runtime, const KnownRegion& at, std::uint64
 void take_crowd(Engine& all, std::uint64_t now) {
     if (all.settings.random || now - all.crowd_looked < all.crowd_every) return;
     all.crowd_looked = now;
+    const std::uint64_t from = ticks();
     const CpuWait wait = cpu_wait_now();
     constexpr std::uint64_t kOfTheTime = 200;  // of many threads it takes some time itself
     const double interval = RegionCrowd::kInterval * adaptive_rate.load(std::memory_order_relaxed);
-    all.crowd_every = std::max(static_cast<std::uint64_t>(interval), kOfTheTime * (ticks() - now));
+    constexpr double kSeldom = 20.0;  // intervals: whatever it took, this thread may have been stopped
+    all.crowd_every = std::clamp(kOfTheTime * (ticks() - from), static_cast<std::uint64_t>(interval),
+                                 static_cast<std::uint64_t>(kSeldom * interval));
     const bool was = all.crowd.crowded();
-    all.crowd.seen(busy_time(all, now), wait.ran, wait.waited);
+    all.crowd.seen(busy_time(all, now), in_seconds(now), wait.ran, wait.waited);
     if (!all.crowd.crowded() && !was)
         for (auto& [index, known] : all.runtimes) known.tuner->undisturbed(busy_time(all, now));
     if (!all.crowd.crowded() || was) return;
@@ -335,6 +338,12 @@ void guarded(Action action) noexcept {
 
 }  // namespace
 
+// Also where the time stamp counter has gone back (a machine that was suspended).
+static bool is_due(std::uint64_t now, std::uint64_t next) {
+    const auto left = static_cast<std::int64_t>(next - now);
+    return left <= 0 || static_cast<double>(left) > adaptive_rate.load(std::memory_order_relaxed);
+}
+
 // On the slow path of openmp.cc, quiet already.
 void adaptive_engine_start(const AdaptiveSettings& settings) noexcept {
     auto* const made = new (std::nothrow) Engine;  // never destroyed: threads outlive static objects
@@ -343,7 +352,11 @@ void adaptive_engine_start(const AdaptiveSettings& settings) noexcept {
     const char* const schedule = std::getenv("OMP_SCHEDULE");
     made->runtime_free = settings.chunks && (schedule == nullptr || std::strchr(schedule, ',') == nullptr);
     adaptive_rate.store(clock_ticks_per_second(), std::memory_order_relaxed);
-    engine.store(made, std::memory_order_release);
+    Engine* nobodys = nullptr;  // two threads may be the first
+    if (!engine.compare_exchange_strong(nobodys, made, std::memory_order_acq_rel)) {
+        delete made;
+        return;
+    }
     adaptive_on.store(true, std::memory_order_release);
 }
 
@@ -351,7 +364,7 @@ bool engine_due(const AdaptiveRegion& region, std::uint64_t now) noexcept {
     const std::uint32_t control = region.control.load(std::memory_order_relaxed);
     const Engine* const all = engine.load(std::memory_order_acquire);
     return control == 0 || engine_news.load(std::memory_order_relaxed) ||
-           (all != nullptr && now >= all->next.load(std::memory_order_relaxed));
+           (all != nullptr && is_due(now, all->next.load(std::memory_order_relaxed)));
 }
 
 bool engine_runtime_free() noexcept {

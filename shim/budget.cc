@@ -131,8 +131,9 @@ void CgroupReader::walk_up(Version version, const char* below, std::string_view 
 }
 
 template <typename Visit>
-void CgroupReader::each_folder(Visit visit) noexcept {
+bool CgroupReader::each_folder(Visit visit) noexcept {
     std::string_view lines(membership_, read_file(membership_file_, membership_, sizeof membership_));
+    const bool known = !lines.empty();
     while (!lines.empty()) {  // "4:cpu,cpuacct:/user.slice" or "0::/user.slice"
         const std::string_view line = lines.substr(0, lines.find('\n'));
         lines.remove_prefix(std::min(line.size() + 1, lines.size()));
@@ -149,12 +150,13 @@ void CgroupReader::each_folder(Visit visit) noexcept {
             walk_up(Version::one, "/cpu,cpuacct", path, visit);
         }
     }
+    return known;
 }
 
 double CgroupReader::quota() noexcept {
     double smallest = 0.0;
     group_ = 0;
-    each_folder([&](Version version) {
+    const bool known = each_folder([&](Version version) {
         double quota = 0.0;
         if (version == Version::two) {
             quota = quota_v2(read("/cpu.max"));
@@ -167,7 +169,7 @@ double CgroupReader::quota() noexcept {
         struct stat status {};
         group_ = stat(folder_, &status) == 0 ? status.st_ino : 0;
     });
-    return smallest;
+    return known ? smallest : -1.0;
 }
 
 Throttling CgroupReader::throttling() noexcept {

@@ -55,8 +55,8 @@ class CgroupReader {
 
     void set_root(const char* root) noexcept { root_ = root; }
 
-    /// The smallest quota (CPUs) on the way up to the root; 0 when there is none. What cannot be read is
-    /// none.
+    /// The smallest quota (CPUs) on the way up to the root; 0 when there is none; < 0 when it cannot be read
+    /// to which groups the process belongs (no file descriptor is left, or a new root has no /proc).
     [[nodiscard]] double quota() noexcept;
     /// The group whose quota that is, by its inode, which all its processes see alike; 0 when there is none.
     [[nodiscard]] std::uint64_t group() const noexcept { return group_; }
@@ -66,7 +66,7 @@ class CgroupReader {
   private:
     enum class Version { one, two };
     template <typename Visit>
-    void each_folder(Visit visit) noexcept;
+    bool each_folder(Visit visit) noexcept;  ///< @return false: it is not known which they are
     template <typename Visit>
     void walk_up(Version version, const char* below, std::string_view path, Visit visit) noexcept;
     std::string_view read(const char* file) noexcept;

@@ -122,8 +122,10 @@ void note_change() {
 void look(std::uint64_t now) {
     const int saved = errno;
     look_at_affinity(now);
-    now_quota.store(cgroups.quota(), std::memory_order_relaxed);
-    now_group.store(cgroups.group(), std::memory_order_relaxed);
+    if (const double quota = cgroups.quota(); quota >= 0.0) {  // otherwise what was known before holds
+        now_quota.store(quota, std::memory_order_relaxed);
+        now_group.store(cgroups.group(), std::memory_order_relaxed);
+    }
     now_share.store(share.load(std::memory_order_relaxed), std::memory_order_relaxed);
     note_change();
     errno = saved;

@@ -35,6 +35,12 @@ std::uint64_t start_time() {
     return std::strtoull(text.c_str() + at, nullptr, 10);
 }
 
+// Not ftruncate: where the file system is full, the first write into the mapping would raise SIGBUS.
+bool fill(int file) {
+    static constexpr char kNothing[4096] = {};
+    return write(file, kNothing, sizeof kNothing) == static_cast<ssize_t>(sizeof kNothing);
+}
+
 bool asked(Command command) {
     const ControlPage* p = page.load(std::memory_order_relaxed);
     if (p == nullptr) return false;
@@ -56,7 +62,7 @@ void control_start() noexcept {
     if (file < 0) return;
     void* memory = MAP_FAILED;
     const NoFileSizeSignal quiet;
-    if (ftruncate(file, 4096) == 0) memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (fill(file)) memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (memory == MAP_FAILED) {
         unlink(path);

@@ -14,6 +14,7 @@
 
 #include "shim/budget_watch.h"
 #include "shim/loaded_object.h"
+#include "shim/node_segment.h"
 #include "shim/process.h"
 #include "shim/scope.h"
 
@@ -22,7 +23,7 @@ namespace {
 
 enum class View { off, where_limited, always };
 constinit std::atomic<View> view{View::off};
-constinit int process_number = 0;  // of the process that was started: its forked children say the same
+constinit unsigned process_number = 0;  // of the process that was started: its forked children say the same
 constinit std::atomic<int> machine{0};
 constinit std::atomic<int> least_told{INT_MAX};
 
@@ -72,7 +73,7 @@ int told_now(int& most) {
 
 unsigned which_share() {
     const int slot = budget_slot();
-    return static_cast<unsigned>(slot >= 0 ? slot : process_number);
+    return slot >= 0 ? static_cast<unsigned>(slot) : process_number;
 }
 
 void remember(const CpuMask& shown, const CpuMask& real) {
@@ -140,7 +141,10 @@ bool copy_list(const CpuMask& cpus, int to) {
 }  // namespace
 
 void cpu_view_start(bool wanted, bool always) noexcept {
-    process_number = getpid();
+    // Containers have the same few pids. What both give stays in a forked child.
+    const std::uint64_t number =
+        (pid_space() << 32 ^ static_cast<std::uint64_t>(getpid())) * 0x9E3779B97F4A7C15U;
+    process_number = static_cast<unsigned>(number >> 33);
     view.store(!wanted ? View::off : always ? View::always : View::where_limited, std::memory_order_release);
 }
 

@@ -21,6 +21,7 @@
 #include "shim/node.h"
 #include "shim/op_table.h"
 #include "shim/process.h"
+#include "shim/rest.h"
 #include "shim/side_by_side.h"
 #include "shim/spin_lock.h"
 
@@ -83,7 +84,7 @@ class Driver {
     void visit(std::uint64_t now, const OpRecord* anchor);
     void drain(std::uint64_t now);
     void figures(DriverFigures& out) const;
-    void restart(std::uint64_t now) { start_settling(now); }
+    void restart(std::uint64_t now) { rest_.end(now), start_settling(now); }
     void without_gate(std::uint64_t now) { gate_arm_ = 0, set_decision(now); }
     Controller& controller() { return epochs_.longest(); }
     double seconds(std::uint64_t now) const { return static_cast<double>(now - origin_) * tick_; }
@@ -121,6 +122,7 @@ class Driver {
     std::uint64_t dense_from_ = 0;
     std::uint64_t dense_until_ = 0;
     SideBySide beside_;
+    Rest rest_;
     // The window that runs.
     bool settling_ = false;
     int settle_left_ = 0;
@@ -217,6 +219,7 @@ void Driver::close_window(std::uint64_t now) {
     for (std::size_t b = 0; b < window.work.size(); ++b) window.work[b] -= work_before_[b];
     window.periods = periods_;
     window.slowest_period = static_cast<double>(slowest_) * tick_;
+    window.rested = static_cast<double>(rest_.take()) * tick_;
     const double expected = std::max(directive_.patience, directive_.length);
     window.stopped =
         window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
@@ -227,7 +230,9 @@ void Driver::close_window(std::uint64_t now) {
     if (now >= next_status_) {
         next_status_ = now + in_ticks(kStatusSeconds);
         control_write_status(*controller_, globals.ledger.open());
+        process_keep_profile(*controller_, seconds(now));
     }
+    if (directive_.rest > 0.0) rest_.begin(now, in_ticks(directive_.rest));
 }
 
 // What ran so far was of another budget, ops that still run among it.
@@ -306,6 +311,7 @@ void Driver::on_anchor(std::uint64_t now) {
 }
 
 void Driver::set_due(std::uint64_t now) {
+    if (rest_.on()) return globals.due.store(rest_.until(), std::memory_order_relaxed);
     std::uint64_t due = next_drain_;
     if (!directive_.record_all && !directive_.explore) due = now + in_ticks(0.05);  // control page, patience
     const double wait = directive_.anchor ? directive_.patience : directive_.length;
@@ -314,6 +320,11 @@ void Driver::set_due(std::uint64_t now) {
 }
 
 void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
+    if (rest_.on()) {
+        if (!rest_.over(now)) return set_due(now);
+        beside_.restart(now);
+        restart(now);
+    }
     if (now >= next_node_ && node_wanted()) {
         next_node_ = now + in_ticks(policy::kNodeVisit);
         node_visit(epochs_, seconds(now));

@@ -92,8 +92,11 @@ struct OptionRow {
       "share the CPUs with this user's other programs under corun, fairly, instead of competing for them")   \
     X(weight, number, "1", "0.01..100", stable,                                                              \
       "for CORUN_NODE: twice the weight, twice the CPUs; niceness counts as well")                           \
-    X(profile, path, "", "", stable, "file that keeps what was learned; read at start, merged at exit")      \
-    X(report, path, "", "", stable, "file for the report at exit, .txt or .json")                            \
+    X(profile, path, "", "", stable,                                                                         \
+      "file that keeps what was learned; read at start, merged when something was decided, then every ten "  \
+      "minutes and at exit")                                                                                 \
+    X(report, path, "", "", stable,                                                                          \
+      "file for the report at exit, .txt or .json; %p in it stands for the process id")                      \
     X(log, choice, "warning", "quiet|error|warning|info|debug", stable, "what is said on stderr")            \
     X(follow, choice, "exec", "no|fork|exec", stable,                                                        \
       "which children are tuned too: no; exec: those that start a program; fork: forked ones as well")       \

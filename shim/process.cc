@@ -66,6 +66,20 @@ void warn(const char* sentence) {
     message(Level::warning, sentence);
 }
 
+// The program may change its folder: a path counts from where it was started. One that gets too long stays.
+void make_absolute(OptionId id) {
+    auto& text = options.text[static_cast<std::size_t>(id)];
+    char folder[Options::kText];
+    if (text[0] == '\0' || text[0] == '/' || getcwd(folder, sizeof folder) == nullptr || folder[0] != '/')
+        return;
+    const std::size_t before = std::strlen(folder);
+    const std::size_t length = std::strlen(text.data());
+    if (before + 1 + length >= text.size()) return;
+    std::memmove(text.data() + before + 1, text.data(), length + 1);
+    std::memcpy(text.data(), folder, before);
+    text[before] = '/';
+}
+
 // CORUN_FOLLOW=no: only the program itself. The launcher has left its pid, which exec keeps; with a plain
 // LD_PRELOAD the first process to get here leaves it for its children.
 bool is_unwanted_child() {
@@ -150,14 +164,16 @@ model::Identity identity(int budget) {
     return identity;
 }
 
-void write_profile(const policy::Controller& controller) {
+// @param last there is no further try: a failure is told of
+void write_profile(const policy::Controller& controller, bool last) {
     const std::string path(options[OptionId::profile]);
     if (path.empty() || profile_refused.load(std::memory_order_relaxed) || process_frozen() ||
         !options.is(OptionId::mode, "tune"))
         return;
     if (controller.op_count() == 0) return;
     if (const auto error =
-            model::save_profile(path, controller.export_profile(identity(controller.budget()))))
+            model::save_profile(path, controller.export_profile(identity(controller.budget())));
+        error && last)
         message(Level::warning, error->c_str());
 }
 
@@ -171,7 +187,7 @@ void at_end() {
         start_profile_save();
         const std::string path(options[OptionId::report]);
         const bool read = driver_read([&](policy::Controller& controller, const DriverFigures& figures) {
-            write_profile(controller);
+            write_profile(controller, true);
             report_write(path, controller, figures);
         });
         // Regions alone: nothing is decided, but what was seen is told.
@@ -205,6 +221,8 @@ void process_start() noexcept {
     read_options(environ, options, [](const char*) {});  // CORUN_LOG=quiet holds for what the others deserve
     message_start(options[OptionId::log]);
     read_options(environ, options, warn);
+    make_absolute(OptionId::report);
+    make_absolute(OptionId::profile);
     budget_start(options[OptionId::cgroup_root].data(), static_cast<int>(options.integer(OptionId::cpus)),
                  process_frozen(), static_cast<int>(options.integer(OptionId::emulated_cpus)));
     const bool openmp_wanted =
@@ -281,6 +299,17 @@ void process_passive_op() {
         control_obeyed();
         driver_set_active(true);
     }
+}
+
+void process_keep_profile(const policy::Controller& controller, double now) {
+    constexpr double kEvery = 600.0;
+    static double next = 0.0;
+    if (now < next || options[OptionId::profile].empty()) return;
+    const policy::Phase* const phase = controller.current();
+    if (phase == nullptr || !phase->decided_after()) return;
+    next = now + kEvery;
+    const NoFileSizeSignal quiet;
+    write_profile(controller, false);
 }
 
 bool process_follows_budget() noexcept {

@@ -39,6 +39,7 @@ struct SourceTable {
     bool coarse =
         false;  ///< its runtime alternates cheaply between one thread and all, and among no other widths
     Beside beside = Beside::nothing;
+    bool rests = false;  ///< its hook asks source_rests()
 };
 
 struct Scope {            // lives in the hook's frame; its address tells the frame
@@ -47,6 +48,9 @@ struct Scope {            // lives in the hook's frame; its address tells the fr
 
 bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
 bool source_awake() noexcept;  ///< false: no op need be told now
+/// True: now no op need be told, nor anything be done for it (rest.h). @param calls of this thread, to count
+/// in
+bool source_rests(std::uint32_t& calls) noexcept;
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
 /// In a forked child, where the other threads are gone: called from now on, whether or not it becomes active.
 void source_after_fork(Source source, void (*call)()) noexcept;

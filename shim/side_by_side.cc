@@ -37,6 +37,14 @@ std::uint64_t SideBySide::inside(ThreadState& thread, std::uint64_t now, double 
     return std::min(inside, stretch);
 }
 
+void SideBySide::restart(std::uint64_t now) {
+    since_ = now;
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count; ++i)
+        if (ThreadState* const thread = globals.threads[i].load(std::memory_order_acquire))
+            thread->inside_seen = thread->inside.load(std::memory_order_relaxed);
+}
+
 void SideBySide::look(std::uint64_t now, double tick) {
     const std::uint64_t stretch = now - since_;
     if (static_cast<double>(stretch) * tick < policy::ThreadShare::kStretchSeconds) return;

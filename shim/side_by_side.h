@@ -21,6 +21,7 @@ class SideBySide {
   public:
     /// Looks at all threads if it is time to. @param tick seconds
     void look(std::uint64_t now, double tick);
+    void restart(std::uint64_t now);  ///< nobody was looked at until now
 
   private:
     [[nodiscard]] std::uint64_t inside(ThreadState& thread, std::uint64_t now, double tick) const;

@@ -169,6 +169,8 @@ struct Globals {
     std::atomic<std::uint16_t> width_beside;  ///< of an op whose thread shares the budget with others; 0: any
     std::atomic<std::uint64_t> beside_until;  ///< ticks: it holds until then
     std::atomic<std::uint64_t> due;           ///< ticks: the driver wants to be called by then
+    std::atomic<std::uint64_t> rest_from;     ///< ticks: see rest.h
+    std::atomic<std::uint64_t> rest_until;    ///< 0: no rest
     alignas(64) policy::Ledger ledger;  ///< the timed scopes; a line of its own, as every timed op writes it
     std::atomic<std::uint64_t> quiet;   ///< ticks in which no scope was open
     std::atomic<std::uint64_t> quiet_until;

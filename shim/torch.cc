@@ -93,13 +93,14 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
 }
 
 struct Thread {
-    const void* inside;  ///< the record of the op that this thread is in; what is in it need not be told
-    Site* site;          ///< where the dispatcher has asked last ...
-    const void* place;   ///< ... and whose that is
-    bool settled;        ///< its number of threads was looked at
-    bool setting;        ///< torch is setting it
-    bool mkl_narrowed;   ///< MKL's own number is not the program's now ...
-    int mkl_own;         ///< ... but this
+    const void* inside;    ///< the record of the op that this thread is in; what is in it need not be told
+    Site* site;            ///< where the dispatcher has asked last ...
+    const void* place;     ///< ... and whose that is
+    std::uint32_t rested;  ///< ops that were not looked at
+    bool settled;          ///< its number of threads was looked at
+    bool setting;          ///< torch is setting it
+    bool mkl_narrowed;     ///< MKL's own number is not the program's now ...
+    int mkl_own;           ///< ... but this
 };
 constinit thread_local Thread thread __attribute__((tls_model("initial-exec"))) = {};
 
@@ -243,7 +244,8 @@ static bool try_activate() {
                                    .lever_restore = lever_restore,
                                    .nests = true,
                                    .coarse = true,
-                                   .beside = Beside::bounded};
+                                   .beside = Beside::bounded,
+                                   .rests = true};
     int expected = 0;
     if (!state.compare_exchange_strong(expected, 2)) return state.load(std::memory_order_relaxed) == 1;
     if (source_unwanted(Source::torch)) return false;
@@ -287,6 +289,7 @@ void* corun_torch_step_callbacks(void* result, std::uint8_t scope) {
     if (scope != kScopeFunction || !ready()) return result;
     const void* const inside = thread.inside;
     if (inside != nullptr && inside >= __builtin_frame_address(0)) return result;
+    if (thread.settled && source_rests(thread.rested)) return result;
     Site& site = site_of(CALLER);
     if (is_idle(site, CALLER) || !source_awake()) return result;
     thread.site = &site;

@@ -229,12 +229,13 @@ std::string run_rounds(const CompareArguments& arguments, Comparison& comparison
 int compare(const CompareArguments& arguments, const Words& program) {
     Comparison comparison = prepare(arguments, program);
     const auto library = find_library(arguments.library);
-    const std::string obstacle = preload_obstacle(resolve_program(program.front()));
-    if (!obstacle.empty()) fmt::print(stderr, "corun compare: {}\n", obstacle);
+    const Obstacle obstacle = preload_obstacle(resolve_program(program.front()));
+    if (obstacle.would_end_it) throw UsageError(obstacle.sentence + "; there is nothing to compare");
+    if (!obstacle.sentence.empty()) fmt::print(stderr, "corun compare: {}\n", obstacle.sentence);
     Options ours;
     read_options(environ, ours,
                  [](const char* sentence) { fmt::print(stderr, "corun compare: {}\n", sentence); });
-    if (obstacle.empty())
+    if (obstacle.sentence.empty())
         for (Series& series : comparison.series) settle_openmp_runtime(series.setting, library, program);
     comparison.started = time_text();
     Comparer comparer(arguments, comparison);
@@ -287,10 +288,10 @@ Subcommand add_compare(CLI::App& parent) {
     app->add_option("--warmup", arguments->warmup, "rounds to run first and not to count [0]")
         ->type_name("N")
         ->check(CLI::Range(0, 1000));
-    app->add_option(
-           "--metric", arguments->metric,
-           "the number to compare, lower is better: first group of the first match in what the program "
-           "prints; without it the wall time")
+    app->add_option("--metric", arguments->metric,
+                    "the number to compare, lower is better: first group of what matches in what the program "
+                    "prints; of "
+                    "several matches the median of the later half; without it the wall time")
         ->type_name("REGEX");
     app->add_option("--also", arguments->also, "a further setting, see below; may be repeated")
         ->type_name("NAME=ENV...")

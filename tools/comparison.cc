@@ -8,9 +8,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <regex>
+#include <span>
 #include <sstream>
 
 #include "tools/commands.h"
+#include "tools/statistics.h"
 
 namespace corun::tools {
 namespace {
@@ -97,14 +99,15 @@ std::vector<double> find_metrics(std::string line, const std::regex& pattern) {
 std::optional<double> find_metric(const std::string& output, const std::string& pattern) {
     const std::regex expression(pattern);
     std::istringstream lines(output);
-    std::string line;
-    while (std::getline(lines, line)) {
+    std::vector<double> values;
+    for (std::string line; std::getline(lines, line);) {
         if (line.size() > kLongestLine) line.resize(kLongestLine);
         std::smatch match;
         if (!std::regex_search(line, match, expression) || match.size() < 2) continue;
-        if (const auto value = number_in(match[1].str())) return value;
+        if (const auto value = number_in(match[1].str())) values.push_back(*value);
     }
-    return std::nullopt;
+    if (values.empty()) return std::nullopt;
+    return median(std::span(values).subspan(values.size() / 2));
 }
 
 std::size_t Comparison::rounds() const {

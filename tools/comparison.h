@@ -30,7 +30,8 @@ struct Setting {
 /// The environment of a setting: without any trace of corun, or with the preload in front.
 [[nodiscard]] Environment environment_for(const Setting& setting, const std::filesystem::path& library);
 
-/// The number in the first group of the first line of `output` that `pattern` matches.
+/// The number in the first group of the lines of `output` that `pattern` matches. Of several, which are those
+/// of a program that prints one each step, the median of the later half: the first ones are its warm-up.
 [[nodiscard]] std::optional<double> find_metric(const std::string& output, const std::string& pattern);
 
 /// All positive numbers in the first group of what `pattern` matches in one line, in their order.

@@ -106,6 +106,17 @@ std::vector<ElfSymbol> read_symbols(Elf* elf, bool& has_versions) {
     return symbols;
 }
 
+std::vector<std::string> read_needed(Elf* elf) {
+    std::vector<std::string> names;
+    const Table table = find_table(elf, SHT_DYNAMIC);
+    for (int i = 0; table && i < table.rows(); ++i) {
+        GElf_Dyn entry{};
+        if (gelf_getdyn(table.data, i, &entry) != nullptr && entry.d_tag == DT_NEEDED)
+            names.push_back(text_at(elf, table, entry.d_un.d_val));
+    }
+    return names;
+}
+
 std::string read_interpreter(Elf* elf) {
     std::size_t count = 0;
     if (elf_getphdrnum(elf, &count) != 0) return "";
@@ -144,6 +155,7 @@ std::optional<ElfFile> read_elf(const std::filesystem::path& path) {
     ElfFile result;
     result.shared_object = header.e_type == ET_DYN;
     result.interpreter = read_interpreter(elf.get());
+    result.needed = read_needed(elf.get());
     result.symbols = read_symbols(elf.get(), result.has_versions);
     return result;
 }

@@ -18,10 +18,11 @@ struct ElfSymbol {
 };
 
 struct ElfFile {
-    std::string interpreter;         ///< the loader that a program names; empty: none
-    bool shared_object = false;      ///< a library, or a program that can be anywhere
-    bool has_versions = false;       ///< its definitions have versions
-    std::vector<ElfSymbol> symbols;  ///< dynamic ones whose names are those of OpenMP
+    std::string interpreter;          ///< the loader that a program names; empty: none
+    std::vector<std::string> needed;  ///< libraries, by the names in it
+    bool shared_object = false;       ///< a library, or a program that can be anywhere
+    bool has_versions = false;        ///< its definitions have versions
+    std::vector<ElfSymbol> symbols;   ///< dynamic ones whose names are those of OpenMP
 
     /// Its own definition of the name, of any version, or nullptr.
     [[nodiscard]] const ElfSymbol* definition(const std::string& name) const;

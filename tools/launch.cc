@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "tools/commands.h"
+#include "tools/elf_symbols.h"
 
 namespace corun::tools {
 namespace {
@@ -43,6 +44,12 @@ constexpr char kAdaptiveName[] = "libcorun-adaptive.so";
 bool is_corun_library(const std::string& word) {
     const std::string name = std::filesystem::path(word).filename();
     return name == kLibraryName || name == kAdaptiveName;
+}
+
+// AddressSanitizer's runtime as gcc and clang name it.
+bool is_address_sanitizer(const std::string& word) {
+    const std::string name = std::filesystem::path(word).filename();
+    return name.rfind("libasan.so", 0) == 0 || name.rfind("libclang_rt.asan", 0) == 0;
 }
 
 std::filesystem::path executable_folder() {
@@ -155,10 +162,11 @@ std::filesystem::path find_library(const std::string& given) {
 }
 
 std::string merge_preload(std::string_view present, const std::string& library) {
-    std::string result = library;
-    for (const std::string& word : preload_words(present))
-        if (!is_corun_library(word) && word != library) result += ':' + word;
-    return result;
+    std::vector<std::string> words = preload_words(present);
+    std::erase_if(words, [&](const std::string& word) { return is_corun_library(word) || word == library; });
+    const auto behind = std::stable_partition(words.begin(), words.end(), is_address_sanitizer);
+    words.insert(behind, library);
+    return fmt::format("{}", fmt::join(words, ":"));
 }
 
 void add_preload(Environment& environment, const std::filesystem::path& library) {
@@ -208,22 +216,32 @@ std::filesystem::path resolve_program(const std::string& program) {
     }
 }
 
-std::string preload_obstacle(const std::filesystem::path& file) {
-    if (file.empty()) return "";
+Obstacle preload_obstacle(const std::filesystem::path& file) {
+    if (file.empty()) return {};
+    const auto obstacle = [&](const char* what, bool would_end_it = false) {
+        return Obstacle{fmt::format("{} {}", file.string(), what), would_end_it};
+    };
     if (gains_rights(file))
-        return fmt::format("{} gains rights when it starts (set-uid), so the loader ignores the preload",
-                           file.string());
+        return obstacle("gains rights when it starts (set-uid), so the loader ignores the preload");
     switch (linkage_of(file)) {
         case Linkage::fixed:
-            return fmt::format("{} is statically linked: nothing can be preloaded into it", file.string());
+            return obstacle("is statically linked: nothing can be preloaded into it");
         case Linkage::foreign_class:
-            return fmt::format("{} is of another word size than corun's library: it runs without it",
-                               file.string());
+            return obstacle("is of another word size than corun's library: it runs without it");
         case Linkage::unknown:
+            return {};
         case Linkage::dynamic:
             break;
     }
-    return "";
+    const auto elf = read_elf(file);
+    if (!elf) return {};
+    const std::filesystem::path loader = std::filesystem::path(elf->interpreter).filename();
+    if (loader.string().rfind("ld-musl", 0) == 0)
+        return obstacle("is built for musl, corun's library for glibc: it runs without it", true);
+    if (std::any_of(elf->needed.begin(), elf->needed.end(), is_address_sanitizer))
+        return obstacle("is built with AddressSanitizer, which wants to be first: it runs without corun",
+                        true);
+    return {};
 }
 
 std::vector<char*> argument_pointers(const std::vector<std::string>& words) {

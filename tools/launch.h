@@ -31,6 +31,7 @@ inline constexpr char kLibraryName[] = "libcorun.so";
 [[nodiscard]] std::filesystem::path find_library(const std::string& given);
 
 /// LD_PRELOAD with the library first and everything else of `present` behind, without another libcorun.so.
+/// Only AddressSanitizer's runtime stays in front: it ends programs in which it is not the first.
 [[nodiscard]] std::string merge_preload(std::string_view present, const std::string& library);
 
 /// LD_PRELOAD of the environment set to the library in front of what is there, or to the one beside it that
@@ -47,8 +48,12 @@ void remove_corun(Environment& environment);
 /// The file that execvp would run, or an empty path.
 [[nodiscard]] std::filesystem::path resolve_program(const std::string& program);
 
-/// One sentence when a preload cannot take effect in this file (static, set-uid), else empty.
-[[nodiscard]] std::string preload_obstacle(const std::filesystem::path& file);
+struct Obstacle {
+    std::string sentence;       ///< empty: there is none
+    bool would_end_it = false;  ///< the program would not even start with the library preloaded
+};
+/// Why a preload cannot take effect in this file (static, set-uid, of another libc, AddressSanitizer).
+[[nodiscard]] Obstacle preload_obstacle(const std::filesystem::path& file);
 
 /// The words as execvp takes them; valid as long as `words`.
 [[nodiscard]] std::vector<char*> argument_pointers(const std::vector<std::string>& words);

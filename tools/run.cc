@@ -99,10 +99,10 @@ int run(const RunArguments& arguments, const Words& program) {
     Environment environment = Environment::of_this_process();
     apply_values(arguments, environment);
     const auto library = find_library(arguments.library);
-    add_preload(environment, library);
-    const std::string obstacle = preload_obstacle(resolve_program(program.front()));
-    if (!obstacle.empty()) fmt::print(stderr, "corun: {}\n", obstacle);
-    if (obstacle.empty() && environment.get("CORUN_MODE") != "off") {
+    const Obstacle obstacle = preload_obstacle(resolve_program(program.front()));
+    if (!obstacle.sentence.empty()) fmt::print(stderr, "corun: {}\n", obstacle.sentence);
+    if (!obstacle.would_end_it) add_preload(environment, library);
+    if (obstacle.sentence.empty() && environment.get("CORUN_MODE") != "off") {
         const std::string refused = add_openmp_runtime(environment, library, program.front());
         if (!refused.empty()) fmt::print(stderr, "corun: {}\n", refused);
     }

@@ -31,15 +31,20 @@ constexpr std::array kForwarded{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIG
 class ReportFolder {
   public:
     ReportFolder() {
-        std::string pattern = (fs::temp_directory_path() / "corun-report-XXXXXX").string();
-        if (mkdtemp(pattern.data()) == nullptr)
-            throw std::runtime_error(fmt::format("{}: {}", pattern, std::strerror(errno)));
-        path_ = pattern;
+        std::error_code error;
+        for (const fs::path& place :
+             {fs::temp_directory_path(error), fs::path("/tmp"), fs::path("/dev/shm")}) {
+            std::string pattern = (place / "corun-report-XXXXXX").string();
+            if (place.empty() || mkdtemp(pattern.data()) == nullptr) continue;
+            path_ = pattern;
+            return;
+        }
     }
     ~ReportFolder() {
         std::error_code error;
-        fs::remove_all(path_, error);
+        if (there()) fs::remove_all(path_, error);
     }
+    [[nodiscard]] bool there() const { return !path_.empty(); }  ///< false: nothing can be written anywhere
     ReportFolder(const ReportFolder&) = delete;
     ReportFolder& operator=(const ReportFolder&) = delete;
     [[nodiscard]] const fs::path& path() const { return path_; }
@@ -125,6 +130,13 @@ int run_and_report(const std::vector<std::string>& words, Environment& environme
     int status = 0;
     {
         const ReportFolder folder;
+        if (!folder.there()) {
+            fmt::print(
+                stderr,
+                "corun: there will be no report: no folder for temporary files can be written to (TMPDIR, "
+                "/tmp, /dev/shm); --report=FILE names a place\n");
+            return execute(words, environment);
+        }
         environment.set("CORUN_REPORT", (folder.path() / "%p.json").string());
         sigset_t awaited;
         sigset_t before;

@@ -35,7 +35,8 @@ from control_page import ControlPage  # noqa: E402
 # Two-sided 95 % points of Student's t; between two rows the upper, wider one holds.
 STUDENT = {5: 2.571, 10: 2.228, 15: 2.131, 20: 2.086, 25: 2.060, 30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980}
 SKIPPED_STEPS = 2  # after a switch
-WORKLOADS = ("lstm", "gru", "transformer", "resnet", "dcgan", "inception", "torch-mlp", "torch-transformer", "numpy-linalg")
+WORKLOADS = ("lstm", "gru", "transformer", "resnet", "dcgan", "inception", "torch-lstm", "torch-conv", "torch-transformer",
+             "torch-mlp", "numpy-linalg")
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -5,6 +5,7 @@
     python3 tests/bench/workloads.py                 TensorFlow's seven, about an hour
     python3 tests/bench/workloads.py lstm resnet     only these
     python3 tests/bench/workloads.py torch           PyTorch's; also: numpy, sklearn
+    python3 tests/bench/workloads.py validation      plain at eleven settings, for tools/graph/validate.py
     python3 tests/bench/workloads.py --table --write make the README's tables again
 
 Each model is one `corun compare --alternate`: every setting's program is started
@@ -33,6 +34,9 @@ RESULTS = ROOT / "tests/bench/results"
 TENSORFLOW = ("lstm", "resnet", "inception", "transformer", "gru", "dcgan", "mixed")
 # The others have one number of threads. What ends in BUSY has a neighbour: another process that spins on one core.
 BUSY = "+busy"
+# At many more fixed settings: what the simulator is held against (tools/graph/validate.py).
+GRID_ONLY = "+grid"
+VALIDATED = tuple(name + GRID_ONLY for name in ("lstm", "resnet", "inception"))
 TORCH = (
     *("torch-lstm", "torch-conv", "torch-transformer", "torch-mlp"),
     *("torch-transformer" + BUSY, "torch-mlp" + BUSY),
@@ -40,12 +44,13 @@ TORCH = (
 )
 NUMPY = tuple(f"numpy-{n}" for n in (8, 16, 32, 64, 100, 150, 200, 300, "mix", 1000, 2000))
 SKLEARN = ("sklearn-boosting", "sklearn-kmeans", "sklearn-forest")
-FAMILIES = {"tensorflow": TENSORFLOW, "torch": TORCH, "numpy": NUMPY, "sklearn": SKLEARN}
-WORKLOADS = sum(FAMILIES.values(), ())
+FAMILIES = {"tensorflow": TENSORFLOW, "torch": TORCH, "numpy": NUMPY, "sklearn": SKLEARN, "validation": VALIDATED}
+WORKLOADS: tuple[str, ...] = sum(FAMILIES.values(), ())
 
 GATE = "gate"  # the setting in which corun's gate decides what runs beside what
 
 GRID = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (2, 4))  # threads within an op, ops
+WIDE_GRID = (*GRID, (1, 3), (2, 3), (4, 1), (4, 2), (4, 4))
 COUNTS = (1, 2)  # the fixed counts of the other families
 # What a program asks for that was written for a larger machine, as the program or as its environment says it.
 TOO_MANY = {"set 8": "--intra 8", "OMP 16": "OMP_NUM_THREADS=16"}
@@ -146,7 +151,10 @@ def count_name(threads: int) -> str:
 def further_settings(name: str) -> list[str]:
     """The --also of each setting besides plain and corun."""
 
-    if name not in TENSORFLOW:
+    def arguments(threads: tuple[int, int]) -> str:
+        return f"--intra {threads[0]} --inter {threads[1]}"
+
+    if name not in TENSORFLOW + VALIDATED:
         settings = [f"{count_name(count)}=--intra {count}" for count in COUNTS]
         if name in TOO_MANY_WORKLOADS:
             for also, words in TOO_MANY.items():
@@ -154,11 +162,10 @@ def further_settings(name: str) -> list[str]:
                 settings += [f"{also}={words}", f"{also} corun=@corun {words}"]
         return settings
 
-    def arguments(threads: tuple[int, int]) -> str:
-        return f"--intra {threads[0]} --inter {threads[1]}"
-
-    points = GRIDS.get(name, GRID)
+    points = WIDE_GRID if name in VALIDATED else GRIDS.get(name, GRID)
     settings = [f"{grid_name(point)}={arguments(point)}" for point in points]
+    if name in VALIDATED:
+        return settings
     settings.append(f"{GATE}=@corun CORUN_GATE=on")
     if name in WIDE_WORKLOADS:
         settings.append(f"{WIDE[0]},{WIDE[1]}=@corun -- {arguments(WIDE)}")
@@ -168,7 +175,8 @@ def further_settings(name: str) -> list[str]:
 def times_of(name: str, options: argparse.Namespace) -> tuple[float, float]:
     """Slot and warm-up under corun, in seconds."""
     slot = options.slot if options.slot is not None else SLOT.get(name, 3)
-    warm = options.warm if options.warm is not None else WARM.get(name, 60)
+    warm = WARM_PLAIN if name in VALIDATED else WARM.get(name, 60)
+    warm = options.warm if options.warm is not None else warm
     return slot, warm
 
 
@@ -204,7 +212,7 @@ def measure(name: str, options: argparse.Namespace) -> bool:
     words += ["--json", str(unfinished)]
     for setting in further_settings(name):
         words += ["--also", setting]
-    words += ["--", options.python, "tests/packages/workload.py", name.removesuffix(BUSY)]
+    words += ["--", options.python, "tests/packages/workload.py", name.removesuffix(BUSY).removesuffix(GRID_ONLY)]
     words += ["--measure", "0", "--every-step"]
     with neighbour() if name.endswith(BUSY) else contextlib.nullcontext():
         process = subprocess.Popen(words, cwd=ROOT)
@@ -347,7 +355,7 @@ def main() -> int:
         print("\n" + table, end="")
         if options.write:
             write_readme(table, f"<!-- {marker} -->", f"<!-- /{marker} -->")
-    if not found:
+    if not found and options.table:
         sys.exit(f"there are no results in {options.results}")
     return 0 if good else 1
 

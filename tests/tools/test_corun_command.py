@@ -163,6 +163,32 @@ class Run(unittest.TestCase):
             self.assertEqual(result.returncode, 42)
             self.assertIn("statically linked", result.stderr)
 
+    def test_a_program_of_another_libc_runs_without(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "musl")
+            ours, other = b"/lib64/ld-linux-x86-64.so.2\0", b"/lib/ld-musl-x86_64.so.1\0"
+            content = pathlib.Path(os.path.realpath(shutil.which("env"))).read_bytes()
+            if ours not in content:
+                self.skipTest("the loader has another name here")
+            program.write_bytes(content.replace(ours, other.ljust(len(ours), b"\0"), 1))
+            program.chmod(0o755)
+            result = run("--", str(program))
+            self.assertIn("is built for musl", result.stderr)
+            result = compare("-n", "2", "--", str(program))
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("nothing to compare", result.stderr)
+
+    def test_address_sanitizer_stays_in_front(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "program")
+            built = subprocess.run(["cc", "-x", "c", "-fsanitize=address", "-o", str(program), "-"], check=False,
+                                   input=b"int main(void) { return 7; }", capture_output=True)
+            if built.returncode or subprocess.run([str(program)], env=clean_environment(), check=False).returncode != 7:
+                self.skipTest("no AddressSanitizer here")
+            result = run("--", str(program), env=clean_environment(ASAN_OPTIONS="detect_leaks=0"))
+            self.assertEqual(result.returncode, 7, result.stderr)
+            self.assertRegex(result.stderr, r"\Acorun: [^\n]* is built with AddressSanitizer[^\n]*\n\Z")
+
     def test_a_script_is_not_warned_of(self):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder, "script")
@@ -185,6 +211,11 @@ class RunReport(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (0, "out\n"))
             self.assertIn("Program   me", result.stderr)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_a_folder_for_temporary_files_that_is_missing(self):
+        result = run("--report", "--", sys.executable, "-c", self.WRITE, env=clean_environment(TMPDIR="/nowhere"))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("Program   me", result.stderr)
 
     def test_report_of_a_child_is_shown(self):
         result = run("--report", "--", "sh", "-c", f'{sys.executable} -c "{self.WRITE}"; exit 4')

@@ -125,7 +125,7 @@ TEST_F(BudgetFolder, InAHybridHierarchyBothAreRead) {
 // --- what cannot be read -------------------------------------------------------------------------
 
 TEST_F(BudgetFolder, NothingReadableIsNoLimit) {
-    EXPECT_EQ(quota(), 0.0);
+    EXPECT_LT(quota(), 0.0);  // not even of which groups it is: what was known before holds
     member_of("0::/job\n");
     EXPECT_EQ(quota(), 0.0);
     EXPECT_EQ(budget().cpus, budget().affinity);

@@ -149,15 +149,55 @@ TEST(ControllerPhases, AProgramThatComesToProfitIsTakenUpAgain) {
     Scenario scenario = one_model(lstm_like());
     for (FakeOp& op : scenario.models[0].ops) std::swap(op.seconds[0], op.seconds[1]);
     scenario.models[0].name = "swapped";
-    int taken_up = 0;
-    for (int seed = 1; seed <= 10; ++seed) {
-        Simulation simulation(scenario, {}, static_cast<std::uint64_t>(seed));
-        simulation.run(60.0);
-        for (FakeOp& op : simulation.models()[0].ops) std::swap(op.seconds[0], op.seconds[1]);
-        simulation.run(300.0);
-        if (simulation.speed(280.0, 300.0) > 1.1) ++taken_up;
+    for (const bool rests : {false, true}) {
+        scenario.rests = rests;
+        int taken_up = 0;
+        for (int seed = 1; seed <= 10; ++seed) {
+            Simulation simulation(scenario, {}, static_cast<std::uint64_t>(seed));
+            simulation.run(60.0);
+            for (FakeOp& op : simulation.models()[0].ops) std::swap(op.seconds[0], op.seconds[1]);
+            simulation.run(300.0);
+            if (simulation.speed(280.0, 300.0) > 1.1) ++taken_up;
+        }
+        EXPECT_GE(taken_up, 9) << rests;
     }
-    EXPECT_GE(taken_up, 9);
+}
+
+// --- rests: what nobody needs is not looked at ---------------------------------------------------
+
+TEST(ControllerPhases, WhatStandsDownIsSeenAQuarterOfTheTime) {
+    Scenario scenario = one_model(resnet_like());
+    scenario.rests = true;
+    Simulation simulation(scenario, {}, 1);
+    simulation.run(60.0);
+    const auto decided = simulation.decision();
+    ASSERT_TRUE(decided && decided->state == State::stood_down);
+    EXPECT_GT(simulation.shim().rested(), 0.6 * (60.0 - decided->time));
+    EXPECT_GT(simulation.controller().longest()->seconds(), 55.0);  // they are of the phase's time
+}
+
+TEST(ControllerPhases, WhatGainsIsSeenAllTheTime) {
+    Scenario scenario = one_model(lstm_like());
+    scenario.rests = true;
+    Simulation simulation(scenario, {}, 1);
+    simulation.run(60.0);
+    EXPECT_EQ(simulation.controller().state(), State::guard);
+    EXPECT_EQ(simulation.shim().rested(), 0.0);
+}
+
+TEST(ControllerPhases, AnotherPhaseIsFoundInSpiteOfRests) {
+    Scenario scenario = one_model(resnet_like());
+    scenario.models.push_back(lstm_like());
+    scenario.rests = true;
+    scenario.next = [](std::vector<FakeModel>&, long, double now) {
+        return std::size_t{now < 60.0 ? 0U : 1U};
+    };
+    Simulation simulation(scenario, {}, 1);
+    simulation.run(60.0);
+    const double rested = simulation.shim().rested();
+    simulation.run(140.0);
+    EXPECT_GT(simulation.speed(110.0, 140.0), 1.1);
+    EXPECT_LT(simulation.shim().rested() - rested, 3.0);  // with two of them there is none
 }
 
 // --- standing down and trying again --------------------------------------------------------------

@@ -42,6 +42,7 @@ struct Scenario {
     std::size_t threads = 1;  ///< that dispatch ops side by side
     bool new_keys = false;    ///< no op key ever comes back
     bool new_shapes = false;  ///< no shape does
+    bool rests = false;       ///< ops come from a source that can rest
     Noise noise{};
     double op_noise = 0.15;  ///< lognormal, of every op
     double dispatch = 2e-6;  ///< seconds between two ops of a thread
@@ -55,6 +56,7 @@ class Simulation {
           shim_(make(settings, scenario_.budget, seed, std::move(profile)), scenario_.budget,
                 static_cast<int>(scenario_.threads)),
           random_(seed * 7919 + 17) {
+        shim_.rests(scenario_.rests);
         for (float& factor : op_noise_)
             factor = static_cast<float>(std::exp(scenario_.op_noise * normal_(random_)));
         records_.resize(scenario_.models.size());

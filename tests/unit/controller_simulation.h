@@ -33,6 +33,7 @@ class FakeShim {
         int counted = 0;
         Ledger::Ticket ticket{};
         bool timed = false, assigned = false;
+        bool unseen = false;
     };
     /// A change of what the controller is doing.
     struct Event {
@@ -80,7 +81,14 @@ class FakeShim {
         return op;
     }
 
+    /// With `rests` ops are not seen while a directive's rest lasts, as those of a source that can do
+    /// without.
+    void rests(bool wanted) { rests_ = wanted; }
+    [[nodiscard]] double rested() const { return all_rested_; }  ///< seconds
+
     Running begin(std::size_t thread, OpId op, double now) {
+        if (now < rest_until_) return {.op = op, .begin = now, .unseen = true};
+        if (rest_until_ > 0.0) end_rest(now);
         if (now - last_[thread] > kGap && open_ == 0) note_quiet(now);
         last_[thread] = now;
         if (records_[op].anchor || now >= due_) visit(now, op);
@@ -97,6 +105,7 @@ class FakeShim {
     }
 
     void end(std::size_t thread, const Running& running, double now) {
+        if (running.unseen) return;
         --open_;
         Record& record = records_[running.op];
         if (record.reference > 0.0) work_[record.bucket] += record.reference;
@@ -198,11 +207,21 @@ class FakeShim {
         for (std::size_t b = 0; b < work_.size(); ++b) window.work[b] = work_[b] - work_before_[b];
         window.periods = periods_;
         window.slowest_period = slowest_;
+        window.rested = std::exchange(rested_, 0.0);
         controller_->window_ended(window, now);
         note_event(now);
         apply_tables();
         if (controller_->plan(now)) apply_assignments();
         apply_directive(now);
+        if (rests_ && directive_.rest > 0.0) rest_from_ = now, rest_until_ = now + directive_.rest;
+    }
+    void end_rest(double now) {
+        rest_until_ = 0.0;
+        rested_ += now - rest_from_;
+        all_rested_ += now - rest_from_;
+        quiet_until_ = now;
+        start_settling(now);
+        set_due(now);
     }
     void note_event(double now) {
         const Phase* phase = controller_->current();
@@ -257,6 +276,8 @@ class FakeShim {
         set_due(now);
     }
 
+    bool rests_ = false;
+    double rest_from_ = 0.0, rest_until_ = 0.0, rested_ = 0.0, all_rested_ = 0.0;
     std::unique_ptr<Controller> controller_;
     int budget_;
     std::vector<Record> records_;

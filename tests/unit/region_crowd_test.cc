@@ -19,14 +19,15 @@ struct Machine {
     void pass(double seconds, double running, double waiting) {
         for (const double end = now + seconds; now < end - 1e-9;) {
             now += 0.05;
+            world += 0.05;
             ran += 0.05 * running;
             waited += 0.05 * waiting;
-            crowd.seen(now, ran, waited);
+            crowd.seen(now, world, ran, waited);
             if (crowd.crowded()) crowded += 0.05;
         }
     }
     RegionCrowd crowd;
-    double now = 0.0, ran = 0.0, waited = 0.0;
+    double now = 0.0, world = 0.0, ran = 0.0, waited = 0.0;
     double crowded = 0.0;
 };
 
@@ -65,11 +66,23 @@ TEST(RegionCrowd, ItLooksLessAndLessOftenWhetherTheyAreGone) {
 
 TEST(RegionCrowd, CountsThatGoBackSayNothing) {
     RegionCrowd crowd;
-    crowd.seen(1.0, 5.0, 3.0);
-    crowd.seen(1.1, 1.0, 0.5);  // a thread has ended
+    crowd.seen(1.0, 1.0, 5.0, 3.0);
+    crowd.seen(1.1, 1.1, 1.0, 0.5);  // a thread has ended
     EXPECT_FALSE(crowd.crowded());
-    crowd.seen(1.2, 1.1, 0.6);
+    crowd.seen(1.2, 1.2, 1.1, 0.6);
     EXPECT_TRUE(crowd.crowded());
+}
+
+// The program's own time stands still while no region comes: a thread that computes for ten seconds outside
+// of any, and waits for 40 ms meanwhile, is not crowded.
+TEST(RegionCrowd, WaitsAreHeldAgainstTheTimeOfTheWorld) {
+    Machine machine;
+    machine.pass(2.0, 2.0, 0.0);
+    machine.world += 10.0;
+    machine.ran += 10.0;
+    machine.waited += 0.04;
+    machine.pass(0.2, 2.0, 0.0);
+    EXPECT_FALSE(machine.crowd.crowded());
 }
 
 // Looks 5 ms apart for a third of a second, then none for two seconds.

@@ -177,6 +177,27 @@ TEST(RegionTuner, ATrialOfARegionThatNeverComesBackHoldsNobodyUp) {
     EXPECT_EQ(program.tuner.width(first), 1);
 }
 
+// Each kind of guard begins and ends with windows of one region: the others must not wait for it for ever.
+TEST(RegionTuner, AGuardOfARegionThatIsGoneHoldsNobodyUp) {
+    Program program(RuntimeKind::libomp);
+    const auto first = program.add(1, law(0.1, 0.4, 1.0), {1, 2}, 2);
+    const auto other = program.add(0, law(0.1, 0.4, 1.0), {1, 2}, 2);
+    program.run(3.0);
+    ASSERT_EQ(program.tuner.width(first), 1);
+    std::swap(program.regions[first].times, program.regions[other].times);
+    program.run(10.0);
+    EXPECT_EQ(program.tuner.width(other), 1);
+}
+
+// With libgomp the only other width is one: what a call takes there has to be earned first.
+TEST(RegionTuner, AWideRegionOfLibgompIsNotTriedAtOneThreadForLong) {
+    Program program(RuntimeKind::libgomp);
+    const auto wide = program.add(1, law(0, 6.4e6, 0), {1, 64}, 64);
+    program.run(60.0);
+    EXPECT_EQ(program.tuner.width(wide), 64);
+    EXPECT_LE(program.tuner.explored(), 0.05 * program.now + 0.5);
+}
+
 TEST(RegionTuner, NeverAnotherWidthThanAllowed) {
     Program program(RuntimeKind::libgomp);
     const auto one = program.add(3, law(1, 30, 1), {1, 4}, 4);

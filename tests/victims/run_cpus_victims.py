@@ -7,6 +7,7 @@
 
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -90,6 +91,20 @@ class Asks(Case):
         for _ in range(10):
             seen.add(int(re.match(r"mask 1: (\d+)\n", self.says("asks", self.limited())).group(1)))
         self.assertGreater(len(seen), 1)
+
+    @needs_cpus
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a PID namespace")
+    def test_containers_have_the_same_pids(self) -> None:
+        unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("no PID namespace can be made here")
+        started = [subprocess.Popen([*unshare, "sh", "-c", f"{program('cpus')} asks; sleep 60"], stdout=subprocess.PIPE,
+                                    env=victims.environment(self.limited(), True), text=True) for _ in range(12)]
+        seen = {process.stdout.readline() for process in started}
+        for process in started:
+            process.kill()
+            process.communicate()
+        self.assertGreater(len(seen), 1, seen)
 
     @needs_cpus
     def test_a_mask_alone(self) -> None:

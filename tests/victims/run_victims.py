@@ -647,6 +647,17 @@ class Files(Case):
         self.assertEqual(report.read_bytes(), whole)
         self.assertEqual([p.name for p in self.path.iterdir()], ["r.json"])
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
+    def test_no_room_for_shared_memory(self) -> None:
+        # The first write into a file that was only made longer would end the program.
+        full = "mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero > /dev/shm/full && exec \"$@\""
+        command = ["unshare", "--mount", "sh", "-c", full, "sh", program("basic"), "200"]
+        if subprocess.run([*command[:5], "sh", "true"], capture_output=True, check=False).returncode:
+            self.skipTest("nothing can be mounted here")
+        for settings in ({}, {"CORUN_NODE": "auto"}):
+            outcome = run(command, settings)
+            self.assertEqual((outcome.code, outcome.out), (3, "800 inputs\n"), outcome.err)
+
     def test_report_texts(self) -> None:
         for name in ("report.txt", "report.json", "report-%p.json"):
             self.expect([program("basic")], "400 inputs\n", {"CORUN_REPORT": str(self.path / name)}, code=3, report=False)
@@ -730,6 +741,20 @@ class Kill(Case):
             page_of(process.pid)
             self.assertEqual(self.end(process), 0)  # which looks for the page
             self.assertTrue(self.whole_or_none(folder))
+
+
+    def test_the_profile_is_there_before_the_end(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            profile = Path(folder) / "profile"
+            process = self.start(folder, "60", CORUN_PROFILE=str(profile))
+            for _ in range(500):
+                if profile.exists():
+                    break
+                time.sleep(0.1)
+            process.send_signal(signal.SIGKILL)
+            self.assertLess(self.end(process), 0)
+            self.assertTrue(profile.exists(), "nothing was decided in 50 s, or nothing was written")
+            self.assertEqual(run([program("basic")], {"CORUN_PROFILE": str(profile)}).err, "")
 
 
 class Interrupted(Case):

@@ -6,7 +6,8 @@
 
 The simulator knows the graphs of tests/graphs/workload_*.json.gz (each op alone at one and at two threads)
 and tests/machines/vm-2.json. The measured step times are the fixed (intra-op, inter-op) settings in
-tests/bench/results/, from tests/bench/workloads.py. Prints a table in Markdown; ends with 1 when a point is
+tests/bench/results/, from tests/bench/workloads.py: eleven of `workloads.py validation` (<workload>+grid.json) or, where
+that was not measured, those of the workload itself. Prints a table in Markdown; ends with 1 when a point is
 off by more than --tolerance or another point than the measured best is predicted as best.
 """
 
@@ -24,7 +25,11 @@ WORKLOADS = ("lstm", "resnet", "inception")
 
 def measured(workload: str) -> dict[tuple[int, int], float]:
     """Median seconds by (intra, inter)."""
-    settings = json.loads((ROOT / f"tests/bench/results/{workload}.json").read_text())["settings"]
+    results = ROOT / "tests/bench/results"
+    path = results / f"{workload}+grid.json"
+    if not path.exists():
+        path = results / f"{workload}.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
     found = {}
     for setting in settings:
         if point := re.fullmatch(r"grid (\d+),(\d+)", setting["name"]):

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/rest.h"
+
+#include <utility>
+
+#include "shim/clock.h"
+#include "shim/node.h"
+#include "shim/scope.h"
+#include "shim/state.h"
+
+namespace corun {
+namespace {
+
+std::uint64_t ops_that_cannot_rest() {
+    std::uint64_t sum = 0;
+    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
+    for (std::size_t source = 0; source < globals.sources.size(); ++source) {
+        if (globals.sources[source].rests) continue;
+        sum += globals.async_ops[source].load(std::memory_order_relaxed);
+        for (std::uint32_t i = 0; i < count; ++i)
+            if (const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire))
+                sum += thread->ops[source].load(std::memory_order_relaxed);
+    }
+    return sum;
+}
+
+}  // namespace
+
+void Rest::begin(std::uint64_t now, std::uint64_t length) noexcept {
+    const std::uint64_t others = ops_that_cannot_rest();
+    if (std::exchange(others_, others) != others || widths_bounded() || node_wanted()) return;
+    from_ = now;
+    until_ = now + length;
+    globals.rest_from.store(from_, std::memory_order_relaxed);
+    globals.rest_until.store(until_, std::memory_order_release);
+}
+
+void Rest::end(std::uint64_t now) noexcept {
+    if (until_ == 0) return;
+    globals.rest_until.store(0, std::memory_order_relaxed);
+    rested_ += now - from_;
+    until_ = 0;
+}
+
+std::uint64_t Rest::take() noexcept {
+    return std::exchange(rested_, 0);
+}
+
+// On the way of every op: the time is looked at once in a while.
+bool source_rests(std::uint32_t& calls) noexcept {
+    constexpr std::uint32_t kLookEvery = 16;
+    const std::uint64_t until = globals.rest_until.load(std::memory_order_acquire);
+    if (until == 0) [[likely]]
+        return false;
+    if (++calls % kLookEvery != 0) return true;
+    const std::uint64_t from = globals.rest_from.load(std::memory_order_relaxed);
+    if (ticks() - from < until - from) return true;
+    globals.rest_until.store(0, std::memory_order_relaxed);
+    return false;
+}
+
+}  // namespace corun
