@@ -40,6 +40,7 @@ constexpr double kStatusSeconds = 0.5;
 // While an arm runs that needs no ledger, brief ops are timed in one of so many stretches only: two threads
 // that write the ledger for each op of some microseconds cost more than all else that a settled op costs.
 constexpr double kStretchSeconds = 0.05;
+constexpr double kSlice = 0.25;  // of a rest: as often as the budget is looked at
 constexpr int kStretches = 8;
 constexpr double kMixedSeconds = 1e-3;  // ops from before a dense stretch may run: nobody counted them
 
@@ -232,7 +233,7 @@ void Driver::close_window(std::uint64_t now) {
         control_write_status(*controller_, globals.ledger.open());
         process_keep_profile(*controller_, seconds(now));
     }
-    if (directive_.rest > 0.0) rest_.begin(now, in_ticks(directive_.rest));
+    if (directive_.rest > 0.0) rest_.begin(now, in_ticks(directive_.rest), in_ticks(kSlice));
 }
 
 // What ran so far was of another budget, ops that still run among it.
@@ -321,7 +322,8 @@ void Driver::set_due(std::uint64_t now) {
 
 void Driver::visit(std::uint64_t now, const OpRecord* anchor) {
     if (rest_.on()) {
-        if (!rest_.over(now)) return set_due(now);
+        const bool asked = controller_->budget() != process_budget().cpus || control_off_asked();
+        if (rest_.lasts(now, asked)) return set_due(now);
         beside_.restart(now);
         restart(now);
     }

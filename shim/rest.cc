@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/rest.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "shim/clock.h"
@@ -26,20 +27,33 @@ std::uint64_t ops_that_cannot_rest() {
 
 }  // namespace
 
-void Rest::begin(std::uint64_t now, std::uint64_t length) noexcept {
+void Rest::begin(std::uint64_t now, std::uint64_t length, std::uint64_t slice) noexcept {
     const std::uint64_t others = ops_that_cannot_rest();
     if (std::exchange(others_, others) != others || widths_bounded() || node_wanted()) return;
     from_ = now;
-    until_ = now + length;
-    globals.rest_from.store(from_, std::memory_order_relaxed);
+    end_ = now + length;
+    slice_ = slice;
+    next_slice(now);
+}
+
+void Rest::next_slice(std::uint64_t now) noexcept {
+    until_ = std::min(now + slice_, end_);
+    globals.rest_from.store(now, std::memory_order_relaxed);
     globals.rest_until.store(until_, std::memory_order_release);
 }
 
+// By differences: the time stamp counter of a machine that was suspended may have gone back.
+bool Rest::lasts(std::uint64_t now, bool asked) noexcept {
+    if (asked || now - from_ >= end_ - from_) return false;
+    if (globals.rest_until.load(std::memory_order_relaxed) == 0) next_slice(now);
+    return true;
+}
+
 void Rest::end(std::uint64_t now) noexcept {
-    if (until_ == 0) return;
+    if (end_ == 0) return;
     globals.rest_until.store(0, std::memory_order_relaxed);
     rested_ += now - from_;
-    until_ = 0;
+    end_ = 0;
 }
 
 std::uint64_t Rest::take() noexcept {
