@@ -82,6 +82,23 @@ TEST(Simulator, OversubscribedOpsShareCores) {
     EXPECT_NEAR(simulate(losing, graph, *again).seconds, 0.003, 1e-9);
 }
 
+// Four threads on two CPUs have half as much to do each as two: together they take as long, but for the loss.
+TEST(Simulator, MoreThreadsThanCpusDoTheSameWorkInSmallerPieces) {
+    const Machine machine = quiet_machine(2);
+    const Graph graph = side_by_side({key("A", 0.008, 8)}, {0});
+    for (const int width : {2, 4, 8}) {
+        const auto grid = policy::make_grid(1, width);
+        EXPECT_NEAR(simulate(machine, graph, *grid).seconds, 0.004, 1e-9) << width;
+    }
+    const Graph two = side_by_side({key("A", 0.008, 8)}, {0, 0});
+    const auto grid = policy::make_grid(2, 4);
+    EXPECT_NEAR(simulate(machine, two, *grid).seconds, 0.008, 1e-9);
+    Machine losing = machine;
+    losing.oversubscribed = 0.5;
+    const auto again = policy::make_grid(1, 4);
+    EXPECT_NEAR(simulate(losing, graph, *again).seconds, 0.006, 1e-9);
+}
+
 TEST(Simulator, SiblingsShareTheYieldOfACore) {
     Machine machine = quiet_machine(1);
     machine.smt_yield = {1.0, 1.25};

@@ -159,6 +159,9 @@ void Simulator::start(const Start& start) {
         std::count_if(active.traffic.begin(), active.traffic.end(), [](double share) { return share > 0.0; });
     if (sockets != sockets_for(machine_, threads))
         active.parts = cost_parts(machine_, graph_.keys[key], known, static_cast<int>(sockets));
+    // More threads than the machine has: the same work in smaller pieces, so that each has less of it to do.
+    active.over = static_cast<double>(threads) / known;
+    active.parts.fixed += 1e-6 * machine_.wake_per_thread_us * (threads - known);
     if (free_slots_.empty()) {
         free_slots_.push_back(slots_++);
         last_width_.resize(static_cast<std::size_t>(slots_), 0);
@@ -187,7 +190,8 @@ void Simulator::update_rates() {
             double most = 0.0;
             for (const int core : active.cores)
                 most = std::max(most, pressure_[static_cast<std::size_t>(core)]);
-            active.share = core_speed(most + active.crowd * (1.0 - active.parts.busy_share()));
+            const double speed = core_speed(most + active.crowd * (1.0 - active.parts.busy_share()));
+            active.share = std::min(1.0, active.over * speed);
         }
         active.caching = 1.0;
         if (group > 1 && machine_.cache_share > 1.0) {

@@ -49,6 +49,7 @@ class Simulator {
         double duration = 0.0;  // of the whole at the present rates
         double begin = 0.0;
         double crowd = 1.0;    // threads of it on each of its cores
+        double over = 1.0;     // threads of it, over those that its costs are of
         double share = 1.0;    // speed of its slowest core
         double caching = 1.0;  // stretch of its memory time
         int slot = 0;
