@@ -169,11 +169,11 @@ TEST(ControllerPhases, WhatStandsDownIsSeenAQuarterOfTheTime) {
     Scenario scenario = one_model(resnet_like());
     scenario.rests = true;
     Simulation simulation(scenario, {}, 1);
-    simulation.run(60.0);
+    simulation.run(80.0);
     const auto decided = simulation.decision();
     ASSERT_TRUE(decided && decided->state == State::stood_down);
-    EXPECT_GT(simulation.shim().rested(), 0.6 * (60.0 - decided->time));
-    EXPECT_GT(simulation.controller().longest()->seconds(), 55.0);  // they are of the phase's time
+    EXPECT_GT(simulation.shim().rested(), 0.6 * (80.0 - decided->time));
+    EXPECT_GT(simulation.controller().longest()->seconds(), 75.0);  // they are of the phase's time
 }
 
 TEST(ControllerPhases, WhatGainsIsSeenAllTheTime) {

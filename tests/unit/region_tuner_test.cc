@@ -181,11 +181,14 @@ TEST(RegionTuner, ATrialOfARegionThatNeverComesBackHoldsNobodyUp) {
 TEST(RegionTuner, AGuardOfARegionThatIsGoneHoldsNobodyUp) {
     Program program(RuntimeKind::libomp);
     const auto first = program.add(1, law(0.1, 0.4, 1.0), {1, 2}, 2);
+    const auto fixed = program.add(0, law(0.1, 0.4, 1.0), {2}, 2);
     const auto other = program.add(0, law(0.1, 0.4, 1.0), {1, 2}, 2);
     program.run(3.0);
     ASSERT_EQ(program.tuner.width(first), 1);
-    std::swap(program.regions[first].times, program.regions[other].times);
-    program.run(10.0);
+    std::swap(program.regions[first].times, program.regions[fixed].times);
+    program.run(40.0);  // the plan is looked at again meanwhile
+    program.regions[other].times = 1;
+    program.run(5.0);
     EXPECT_EQ(program.tuner.width(other), 1);
 }
 
