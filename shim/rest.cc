@@ -60,15 +60,22 @@ std::uint64_t Rest::take() noexcept {
     return std::exchange(rested_, 0);
 }
 
-// On the way of every op: the time is looked at once in a while.
-bool source_rests(std::uint32_t& calls) noexcept {
-    constexpr std::uint32_t kLookEvery = 16;
+// On the way of every op. Where they come fast, not each looks at the time.
+bool source_rests(RestLook& look) noexcept {
+    constexpr std::uint32_t kSkipped = 7;
+    constexpr std::uint64_t kFast = 4;  // gaps, of all of those together
     const std::uint64_t until = globals.rest_until.load(std::memory_order_acquire);
     if (until == 0) [[likely]]
         return false;
-    if (++calls % kLookEvery != 0) return true;
+    if (look.skipped > 0) {
+        --look.skipped;
+        return true;
+    }
+    const std::uint64_t now = ticks();
+    look.skipped = now - look.at < kFast * globals.gap ? kSkipped : 0;
+    look.at = now;
     const std::uint64_t from = globals.rest_from.load(std::memory_order_relaxed);
-    if (ticks() - from < until - from) return true;
+    if (now - from < until - from) return true;
     globals.rest_until.store(0, std::memory_order_relaxed);
     return false;
 }

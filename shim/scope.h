@@ -48,9 +48,13 @@ struct Scope {            // lives in the hook's frame; its address tells the fr
 
 bool source_early() noexcept;  ///< our constructors have not run yet: forward, and ask again with the next op
 bool source_awake() noexcept;  ///< false: no op need be told now
-/// True: now no op need be told, nor anything be done for it (rest.h). @param calls of this thread, to count
-/// in
-bool source_rests(std::uint32_t& calls) noexcept;
+/// When a thread has looked whether there is a rest.
+struct RestLook {
+    std::uint64_t at;       ///< ticks
+    std::uint32_t skipped;  ///< looks that may be left out
+};
+/// True: now no op need be told, nor anything be done for it (rest.h). @param look of this thread
+bool source_rests(RestLook& look) noexcept;
 bool source_unwanted(Source source) noexcept;  ///< off in this process, or not among CORUN_HOOKS
 /// In a forked child, where the other threads are gone: called from now on, whether or not it becomes active.
 void source_after_fork(Source source, void (*call)()) noexcept;

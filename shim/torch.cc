@@ -93,14 +93,14 @@ static void note_idle(Site& site, const void* place, const void* schema, Begun b
 }
 
 struct Thread {
-    const void* inside;    ///< the record of the op that this thread is in; what is in it need not be told
-    Site* site;            ///< where the dispatcher has asked last ...
-    const void* place;     ///< ... and whose that is
-    std::uint32_t rested;  ///< ops that were not looked at
-    bool settled;          ///< its number of threads was looked at
-    bool setting;          ///< torch is setting it
-    bool mkl_narrowed;     ///< MKL's own number is not the program's now ...
-    int mkl_own;           ///< ... but this
+    const void* inside;  ///< the record of the op that this thread is in; what is in it need not be told
+    Site* site;          ///< where the dispatcher has asked last ...
+    const void* place;   ///< ... and whose that is
+    RestLook rest;
+    bool settled;       ///< its number of threads was looked at
+    bool setting;       ///< torch is setting it
+    bool mkl_narrowed;  ///< MKL's own number is not the program's now ...
+    int mkl_own;        ///< ... but this
 };
 constinit thread_local Thread thread __attribute__((tls_model("initial-exec"))) = {};
 
@@ -229,10 +229,11 @@ static const char* self_test() {
         mkl_threads = real_mkl_threads();
         mkl_set_threads = real_mkl_set_threads();
     }
+    // Of the runtime alone: MKL would ask it, and a number above the budget be capped.
     const int own = lever_get();
-    lever_set(own + 1);
+    set_threads_of (*runtime)(own + 1);
     const int told = lever_get();
-    lever_restore(own + 1, own);
+    set_threads_of (*runtime)(own);
     return told == own + 1 && lever_get() == own ? nullptr : "its number of threads cannot be set";
 }
 
@@ -289,7 +290,7 @@ void* corun_torch_step_callbacks(void* result, std::uint8_t scope) {
     if (scope != kScopeFunction || !ready()) return result;
     const void* const inside = thread.inside;
     if (inside != nullptr && inside >= __builtin_frame_address(0)) return result;
-    if (thread.settled && source_rests(thread.rested)) return result;
+    if (thread.settled && source_rests(thread.rest)) return result;
     Site& site = site_of(CALLER);
     if (is_idle(site, CALLER) || !source_awake()) return result;
     thread.site = &site;

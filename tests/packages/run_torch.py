@@ -108,6 +108,17 @@ def check_fewer_cpus(runner):
     assert narrow < 10 and own > 500, (narrow, own)
 
 
+def check_rests(runner):
+    """Where nothing can gain most ops are not looked at any more."""
+    report = runner.folder / "report.json"
+    one = {"CORUN_CPUS": "1", "CORUN_REPORT": str(report)}
+    done = runner.checked([VALUES / "torch_rests.py"], corun=one)
+    before, after = map(int, done.stdout.split())
+    [source] = [source for source in json.loads(report.read_text())["sources"] if source["name"] == "torch"]
+    print(before, "ops until it stood down,", after, "afterwards, seen", source["ops"])
+    assert 0.7 * before < source["ops"] < before + 0.6 * after, done
+
+
 def check_side_by_side(runner):
     """Ops of eight threads share the budget, those of one have it all, and between ops nothing is to be seen."""
     if len(os.sched_getaffinity(0)) < 2:
@@ -176,6 +187,7 @@ def main():
         "threads": check_threads,
         "widths": check_widths,
         "fewer-cpus": check_fewer_cpus,
+        "rests": check_rests,
         "report": check_report,
         "side-by-side": check_side_by_side,
     }
