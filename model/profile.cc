@@ -129,8 +129,6 @@ int replace_file(const std::string& path, std::string_view text, mode_t mode) {
     return error;
 }
 
-// Several processes of a job end at once, and each adds to what it reads. The folder is locked, for the file
-// is another one after each of them. Who cannot lock it, or waits a second for nothing, goes on without.
 class FolderLock {
   public:
     explicit FolderLock(int descriptor) : file_(descriptor) {}
@@ -145,6 +143,8 @@ class FolderLock {
     File file_;
 };
 
+// Several processes of a job end at once, and each adds to what it reads. The folder is locked, for the file
+// is another one after each of them. Who cannot lock it, or waits a second for nothing, goes on without.
 FolderLock lock_folder(const std::string& path) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);

@@ -14,8 +14,9 @@ constexpr double kExploreWindow = 0.10;
 constexpr double kIdleWindow = 0.25;
 // The shortest window that tells a mix: without an anchor it ends anywhere in a step.
 constexpr int kMixPeriods = 2;
-// While nothing is in force, windows only show whether the program has changed.
-constexpr double kRest = 0.8;  // so that a change of the budget is followed within a second
+// While nothing is in force, windows only show whether the program has changed: it may have done so for a
+// rest longer, and threads have come side by side.
+constexpr double kRest = 0.8;
 constexpr double kAimlessWindow = 1.0;
 // A race that is not over by then is decided by what it has: programs with long steps would race for minutes,
 // at the cost of the worse arms; the guard judges the outcome anyway.

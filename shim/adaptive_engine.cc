@@ -336,13 +336,13 @@ void guarded(Action action) noexcept {
     openmp_thread.busy = false;
 }
 
-}  // namespace
-
 // Also where the time stamp counter has gone back (a machine that was suspended).
-static bool is_due(std::uint64_t now, std::uint64_t next) {
+bool is_due(std::uint64_t now, std::uint64_t next) {
     const auto left = static_cast<std::int64_t>(next - now);
     return left <= 0 || static_cast<double>(left) > adaptive_rate.load(std::memory_order_relaxed);
 }
+
+}  // namespace
 
 // On the slow path of openmp.cc, quiet already.
 void adaptive_engine_start(const AdaptiveSettings& settings) noexcept {

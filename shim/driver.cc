@@ -36,11 +36,11 @@ using policy::Window;
 constexpr double kDrainSeconds = 0.010;
 constexpr double kGapSeconds = 200e-6;  // shorter pauses between ops are dispatch, not waiting for input
 constexpr double kStatusSeconds = 0.5;
+constexpr double kSlice = 0.25;  // of a rest: as often as the budget is looked at
 
 // While an arm runs that needs no ledger, brief ops are timed in one of so many stretches only: two threads
 // that write the ledger for each op of some microseconds cost more than all else that a settled op costs.
 constexpr double kStretchSeconds = 0.05;
-constexpr double kSlice = 0.25;  // of a rest: as often as the budget is looked at
 constexpr int kStretches = 8;
 constexpr double kMixedSeconds = 1e-3;  // ops from before a dense stretch may run: nobody counted them
 

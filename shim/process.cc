@@ -309,7 +309,10 @@ void process_keep_profile(const policy::Controller& controller, double now) {
     if (phase == nullptr || !phase->decided_after()) return;
     next = now + kEvery;
     const NoFileSizeSignal quiet;
-    write_profile(controller, false);
+    try {
+        write_profile(controller, false);
+    } catch (const std::exception&) {  // told of at the end; nothing else hangs on it
+    }
 }
 
 bool process_follows_budget() noexcept {

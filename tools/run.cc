@@ -101,7 +101,10 @@ int run(const RunArguments& arguments, const Words& program) {
     const auto library = find_library(arguments.library);
     const Obstacle obstacle = preload_obstacle(resolve_program(program.front()));
     if (!obstacle.sentence.empty()) fmt::print(stderr, "corun: {}\n", obstacle.sentence);
-    if (!obstacle.would_end_it) add_preload(environment, library);
+    if (obstacle.would_end_it)
+        remove_corun(environment);  // it may have been there before
+    else
+        add_preload(environment, library);
     if (obstacle.sentence.empty() && environment.get("CORUN_MODE") != "off") {
         const std::string refused = add_openmp_runtime(environment, library, program.front());
         if (!refused.empty()) fmt::print(stderr, "corun: {}\n", refused);

@@ -185,9 +185,11 @@ class Run(unittest.TestCase):
                                    input=b"int main(void) { return 7; }", capture_output=True)
             if built.returncode or subprocess.run([str(program)], env=clean_environment(), check=False).returncode != 7:
                 self.skipTest("no AddressSanitizer here")
-            result = run("--", str(program), env=clean_environment(ASAN_OPTIONS="detect_leaks=0"))
-            self.assertEqual(result.returncode, 7, result.stderr)
-            self.assertRegex(result.stderr, r"\Acorun: [^\n]* is built with AddressSanitizer[^\n]*\n\Z")
+            for before in ({}, {"LD_PRELOAD": LIBRARY}):
+                # Started with the library before, corun itself has it: only what it starts is looked at.
+                result = run("--", str(program), env=clean_environment(ASAN_OPTIONS="detect_leaks=0", **before))
+                self.assertEqual(result.returncode, 7, result.stderr)
+                self.assertRegex(result.stderr, r"\Acorun: [^\n]* is built with AddressSanitizer[^\n]*\n\Z")
 
     def test_a_script_is_not_warned_of(self):
         with tempfile.TemporaryDirectory() as folder:
