@@ -131,29 +131,33 @@ int replace_file(const std::string& path, std::string_view text, mode_t mode) {
 
 class FolderLock {
   public:
-    explicit FolderLock(int descriptor) : file_(descriptor) {}
+    FolderLock(int descriptor, bool held) : file_(descriptor), held_(held) {}
     // Not by closing alone: a child that was forked meanwhile has the file as well.
     ~FolderLock() {
         if (file_.get() >= 0) ::flock(file_.get(), LOCK_UN);
     }
     FolderLock(const FolderLock&) = delete;
     FolderLock& operator=(const FolderLock&) = delete;
+    [[nodiscard]] bool held() const { return held_; }
 
   private:
     File file_;
+    bool held_;
 };
 
 // Several processes of a job end at once, and each adds to what it reads. The folder is locked, for the file
 // is another one after each of them. Who cannot lock it, or waits a second for nothing, goes on without.
-FolderLock lock_folder(const std::string& path) {
+FolderLock lock_folder(const std::string& path, bool patient) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (int i = 0; i < kLockTries && descriptor >= 0; ++i) {
-        if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
+    bool held = false;
+    for (int i = 0; descriptor >= 0; ++i) {
+        held = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+        if (held || errno != EWOULDBLOCK || !patient || i + 1 == kLockTries) break;
         ::usleep(kLockPause);
     }
-    return FolderLock(descriptor);
+    return {descriptor, held};
 }
 
 // A link stays a link: what it leads to is replaced.
@@ -227,7 +231,7 @@ LoadResult load(const std::string& path, const Identity& identity) {
     return result;
 }
 
-std::optional<std::string> save(const std::string& given_path, const Profile& profile) {
+std::optional<std::string> save(const std::string& given_path, const Profile& profile, bool patient) {
     const auto failure = [&](const std::string& reason) {
         return "The profile " + given_path + " cannot be written (" + reason +
                "); what this run learned is lost: name a file in a writable directory in CORUN_PROFILE.";
@@ -235,7 +239,8 @@ std::optional<std::string> save(const std::string& given_path, const Profile& pr
     if (profile.identity.budget < 0 || profile.identity.budget > profile_format::kMostWidth)
         return failure("absurd budget");
     const std::string path = resolve(given_path);
-    const FolderLock lock = lock_folder(path);
+    const FolderLock lock = lock_folder(path, patient);
+    if (!patient && !lock.held()) return std::nullopt;
     const Content content = read_file(path);
     if (content.status == LoadStatus::unreadable) return failure(content.reason);
     // The rename would not ask: a file that is write-protected is meant to stay.
@@ -294,9 +299,9 @@ LoadResult load_profile(const std::string& path, const Identity& identity) {
     }
 }
 
-std::optional<std::string> save_profile(const std::string& path, const Profile& profile) {
+std::optional<std::string> save_profile(const std::string& path, const Profile& profile, bool patient) {
     try {
-        return save(path, profile);
+        return save(path, profile, patient);
     } catch (const std::exception& error) {
         return "The profile " + path + " cannot be written (" + error.what() + ").";
     }

@@ -87,7 +87,8 @@ struct LoadResult {
 /// no regular file is left alone: an error). Ops with absurd figures are left out. Written to a temporary
 /// file beside it, fsynced and renamed, so that the file is whole at every moment; of two processes that save
 /// at once the later one wins (what the other learned is lost). Returns an error sentence, or nothing when
-/// all went well. Never throws.
-[[nodiscard]] std::optional<std::string> save_profile(const std::string& path, const Profile& profile);
+/// all went well. Never throws. @param patient false: not at all where another process is writing it
+[[nodiscard]] std::optional<std::string> save_profile(const std::string& path, const Profile& profile,
+                                                      bool patient = true);
 
 }  // namespace corun::model

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 #include "policy/controller.h"
 
@@ -88,8 +89,11 @@ std::optional<ArmId> Controller::profile_arm(const Histogram& mix) const {
 }
 
 void Controller::restore(model::Profile profile) {
-    profile_ = std::move(profile);
-    for (const model::ProfileOp& op : profile_->ops) profile_ops_.emplace(op.name, &op);
+    if (!profile_) profile_.emplace();
+    std::move(profile.ops.begin(), profile.ops.end(), std::back_inserter(profile_->ops));
+    std::move(profile.phases.begin(), profile.phases.end(), std::back_inserter(profile_->phases));
+    profile_ops_.clear();  // they have moved
+    for (const model::ProfileOp& op : profile_->ops) profile_ops_.insert_or_assign(op.name, &op);
 }
 
 model::Profile Controller::export_profile(const model::Identity& identity) const {

@@ -28,6 +28,11 @@ struct CpuSet {
             if ((words[i] & other.words[i]) != 0) return true;
         return false;
     }
+    [[nodiscard]] bool within(const CpuSet& other) const {
+        for (std::size_t i = 0; i < words.size(); ++i)
+            if ((words[i] & ~other.words[i]) != 0) return false;
+        return true;
+    }
     void unite(const CpuSet& other) {
         for (std::size_t i = 0; i < words.size(); ++i) words[i] |= other.words[i];
     }

@@ -20,15 +20,15 @@ bool GateKeys::wants_proof(KeyIndex key) const {
     return !keys_[key].proven && keys_[key].tries < rules_.leaf_tries;
 }
 
-void GateKeys::ended(KeyIndex key, double wall, double cpu) {
+void GateKeys::ended(KeyIndex key, double wall, double ready) {
     Key& known = at(key);
     if (known.proven) return;
     known.wall += wall;
-    known.cpu += cpu;
+    known.ready += ready;
     if (++known.calls < rules_.leaf_calls) return;
-    known.proven = known.cpu >= rules_.leaf_share * known.wall;
+    known.proven = known.ready >= rules_.leaf_share * known.wall;
     ++known.tries;
-    known.wall = known.cpu = 0.0;
+    known.wall = known.ready = 0.0;
     known.calls = 0;
 }
 
@@ -49,7 +49,11 @@ void Gated::begin_step() {
 }
 
 void Gated::arrive(OpIndex op, Ticket ticket, bool patient) {
-    waiting_.push_back({op, ticket, patient, false, 0.0, 0.0});
+    Waiting fresh;
+    fresh.op = op;
+    fresh.ticket = ticket;
+    fresh.patient = patient;
+    waiting_.push_back(fresh);
     inner_->ready(op);
 }
 
@@ -66,11 +70,13 @@ int Gated::crowding_width(KeyIndex key) const {
     return costs_.at_price(key, 1.0 / costs_.widest());
 }
 
+// In a crowd it would take that many times as long if nobody waited, so that it loses no more by waiting as
+// many times as long for its turn.
 double Gated::wait_of(const Waiting& waiting) const {
     const KeyIndex key = graph_.key(waiting.op);
     if (!waiting.patient || (keys_ != nullptr && keys_->barred(key))) return 0.0;
     const double own = costs_.seconds(key, crowding_width(key));
-    const double wait = std::min(rules_.most_wait * own, rules_.longest_wait);
+    const double wait = std::min(rules_.most_wait * own * waiting.crowd, rules_.longest_wait);
     return wait < rules_.least_wait ? 0.0 : wait;
 }
 
@@ -108,6 +114,8 @@ std::optional<Start> Gated::next(const Situation& situation) {
     for (Waiting& each : waiting_) {
         if (each.asked) continue;
         each.asked = true;
+        each.crowd =
+            std::max(1.0, static_cast<double>(situation.running.size() + waiting_.size()) / situation.cpus);
         each.since = situation.now;
         each.until = situation.now + wait_of(each);
     }
@@ -231,7 +239,7 @@ std::optional<Gate::Grant> Gate::next(double now) {
     return let_in(static_cast<std::size_t>(at - waiting_.begin()), start->width, now);
 }
 
-bool Gate::end(Ticket ticket, double now, double cpu) {
+bool Gate::end(Ticket ticket, double now, double ready) {
     const auto at = std::find(tickets_.begin(), tickets_.end(), ticket);
     if (at == tickets_.end()) return false;
     const auto index = at - tickets_.begin();
@@ -239,7 +247,7 @@ bool Gate::end(Ticket ticket, double now, double cpu) {
     running_.erase(running_.begin() + index);
     tickets_.erase(at);
     note_ended(running_);
-    if (cpu >= 0.0) keys_.ended(ended.key, now - ended.begins, cpu);
+    if (ready >= 0.0) keys_.ended(ended.key, now - ended.begins, ready);
     const double predicted = ended.ends - ended.begins;
     if (ended.paired && predicted > 0.0 && decider_)
         decider_->strategy.learn(ended.key, ended.beside, (now - ended.begins) / predicted);

@@ -15,7 +15,7 @@
 namespace corun::policy {
 
 struct GateRules {
-    double most_wait = 0.5;      ///< of what the op takes itself
+    double most_wait = 0.5;      ///< of what the op takes itself, in a crowd of that many times as much
     double least_wait = 50e-6;   ///< seconds: who may not wait that long does not: sleeping costs as much
     double longest_wait = 0.1;   ///< seconds: whatever it takes
     int leaf_calls = 20;         ///< ends that a proof rests on
@@ -33,8 +33,9 @@ class GateKeys {
 
     /// Whether the next op of `key` is to be measured for ended().
     [[nodiscard]] bool wants_proof(KeyIndex key) const;
-    /// An op of `key` took `wall` seconds, in which its thread computed for `cpu`.
-    void ended(KeyIndex key, double wall, double cpu);
+    /// An op of `key` took `wall` seconds, in which its thread computed, or waited for nothing but a CPU, for
+    /// `ready`.
+    void ended(KeyIndex key, double wall, double ready);
     /// A wait of `key` has run out, or was over before.
     void expired(KeyIndex key) { ++at(key).expired, ++all_expired_; }
     void in_time(KeyIndex key) {
@@ -51,7 +52,7 @@ class GateKeys {
   private:
     struct Key {
         double wall = 0.0;
-        double cpu = 0.0;
+        double ready = 0.0;
         int calls = 0;
         int tries = 0;
         int expired = 0;
@@ -95,6 +96,7 @@ class Gated final : public Strategy {
         Ticket ticket = 0;
         bool patient = false;
         bool asked = false;
+        double crowd = 1.0;  ///< ops for each CPU that ran or waited when it came
         double since = 0.0;
         double until = 0.0;
     };
@@ -145,8 +147,8 @@ class Gate {
     void begin(Ticket ticket, KeyIndex key, int width, double now);
     /// What begins now, one after the other; to be called until it says nothing.
     [[nodiscard]] std::optional<Grant> next(double now);
-    /// @return false: nothing of that ticket runs. @param cpu as GateKeys wants it, < 0: not measured
-    bool end(Ticket ticket, double now, double cpu = -1.0);
+    /// @return false: nothing of that ticket runs. @param ready as GateKeys wants it, < 0: not measured
+    bool end(Ticket ticket, double now, double ready = -1.0);
 
     /// When next() has to be called for what waits under `ticket`, though nothing has changed.
     [[nodiscard]] std::optional<double> until(Ticket ticket) const;

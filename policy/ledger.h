@@ -8,7 +8,7 @@
 namespace corun::policy {
 
 /// Exact at every instant for the scopes that are entered into it. Wait-free. Constant-initialised.
-/// Layout: starts (32 bits, wraps) | open scopes (16) | sum of widths (16).
+/// Layout: starts (24 bits, wraps) | open scopes (16) | sum of widths (24): 65,535 scopes of 255 CPUs each.
 class Ledger {
   public:
     struct Ticket {
@@ -18,13 +18,13 @@ class Ledger {
 
     Ticket begin(std::uint16_t width) noexcept {
         const std::uint64_t before = word_.fetch_add(kStart + kOpen + width, std::memory_order_relaxed);
-        return {static_cast<std::uint32_t>((before + kStart) >> 32), open(before) == 0};
+        return {static_cast<std::uint32_t>((before + kStart) >> kStartBit), open(before) == 0};
     }
 
     /// @return true when nothing else was open between begin and end
     bool end(const Ticket& ticket, std::uint16_t width) noexcept {
         const std::uint64_t before = word_.fetch_sub(kOpen + width, std::memory_order_relaxed);
-        return ticket.alone && static_cast<std::uint32_t>(before >> 32) == ticket.starts;
+        return ticket.alone && static_cast<std::uint32_t>(before >> kStartBit) == ticket.starts;
     }
 
     struct Held {
@@ -34,12 +34,10 @@ class Ledger {
     /// Both at one instant.
     [[nodiscard]] Held held() const noexcept {
         const std::uint64_t word = word_.load(std::memory_order_relaxed);
-        return {open(word), static_cast<std::uint16_t>(word)};
+        return {open(word), widths(word)};
     }
     [[nodiscard]] int open() const noexcept { return open(word_.load(std::memory_order_relaxed)); }
-    [[nodiscard]] int widths() const noexcept {
-        return static_cast<std::uint16_t>(word_.load(std::memory_order_relaxed));
-    }
+    [[nodiscard]] int widths() const noexcept { return widths(word_.load(std::memory_order_relaxed)); }
     [[nodiscard]] int idle(int budget) const noexcept {
         const int left = budget - widths();
         return left > 0 ? left : 0;
@@ -47,9 +45,12 @@ class Ledger {
     void clear() noexcept { word_.store(0, std::memory_order_relaxed); }  ///< in a forked child
 
   private:
-    static constexpr std::uint64_t kStart = 1ULL << 32;
-    static constexpr std::uint64_t kOpen = 1ULL << 16;
-    static int open(std::uint64_t word) noexcept { return static_cast<std::uint16_t>(word >> 16); }
+    static constexpr int kOpenBit = 24;
+    static constexpr int kStartBit = 40;
+    static constexpr std::uint64_t kStart = 1ULL << kStartBit;
+    static constexpr std::uint64_t kOpen = 1ULL << kOpenBit;
+    static int open(std::uint64_t word) noexcept { return static_cast<std::uint16_t>(word >> kOpenBit); }
+    static int widths(std::uint64_t word) noexcept { return static_cast<int>(word & (kOpen - 1)); }
 
     std::atomic<std::uint64_t> word_{0};
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kAlike = 1e-9;
 
-// Processes that may run on the same CPUs, directly or by way of others.
+// Processes that may run on the same CPUs or have one quota, directly or by way of others.
 struct Field {
     CpuSet cpus;
     std::vector<std::size_t> members;  // ascending
@@ -25,7 +25,11 @@ std::vector<Field> fields_of(std::span<const Claim> claims) {
         if (claims[i].idle) continue;
         Field joined{claims[i].cpus, {i}};
         std::erase_if(fields, [&](const Field& field) {
-            if (!field.cpus.meets(joined.cpus)) return false;
+            const bool one_quota =
+                claims[i].group != 0 &&
+                std::any_of(field.members.begin(), field.members.end(),
+                            [&](std::size_t k) { return claims[k].group == claims[i].group; });
+            if (!one_quota && !field.cpus.meets(joined.cpus)) return false;
             joined.cpus.unite(field.cpus);
             joined.members.insert(joined.members.end(), field.members.begin(), field.members.end());
             return true;
@@ -60,16 +64,54 @@ void share_parts(std::span<const Claim> claims, const std::vector<std::size_t>& 
     }
 }
 
+// CPUs that members take at least: each one, those of one quota no more than it.
+int least_of(std::span<const Claim> claims, const std::vector<std::size_t>& members) {
+    std::map<std::uint64_t, int> groups;
+    int sum = 0;
+    for (const std::size_t i : members)
+        if (claims[i].group == 0 || ++groups[claims[i].group] <= whole(claims[i].group_quota)) ++sum;
+    return sum;
+}
+
+// Members that are bound to fewer CPUs than the field has, with all whose CPUs lie within those.
+struct Bound {
+    CpuSet cpus;
+    std::vector<std::size_t> members;
+    int left = 0;  // CPUs that nobody has been given
+};
+
+std::vector<Bound> bounds_of(std::span<const Claim> claims, const Field& field) {
+    std::vector<Bound> bounds;
+    for (const std::size_t i : field.members) {
+        const CpuSet& cpus = claims[i].cpus;
+        if (cpus == field.cpus) continue;
+        if (std::none_of(bounds.begin(), bounds.end(), [&](const Bound& b) { return b.cpus == cpus; }))
+            bounds.push_back({cpus, {}, 0});
+    }
+    for (Bound& bound : bounds) {
+        for (const std::size_t i : field.members)
+            if (claims[i].cpus.within(bound.cpus)) bound.members.push_back(i);
+        bound.left = bound.cpus.count() - least_of(claims, bound.members);
+    }
+    return bounds;
+}
+
 class Filling {
   public:
-    Filling(std::span<const Claim> claims, const Field& field, std::vector<Share>& shares)
-        : claims_(claims), members_(field.members), shares_(shares), left_(field.cpus.count()) {
+    Filling(std::span<const Claim> claims, const Field& field, std::vector<Bound>& bounds,
+            std::vector<Share>& shares)
+        : claims_(claims),
+          members_(field.members),
+          shares_(shares),
+          left_(field.cpus.count() - least_of(claims, field.members)),
+          bounds_of_(claims.size()) {
         for (const std::size_t i : members_) {
             shares_[i].width = 1;
             shares_[i].cpus = 1.0;
             if (claims_[i].group != 0) ++groups_[claims_[i].group];
         }
-        left_ -= static_cast<int>(members_.size());
+        for (Bound& bound : bounds)
+            for (const std::size_t i : bound.members) bounds_of_[i].push_back(&bound);
     }
 
     void fill() {
@@ -83,6 +125,7 @@ class Filling {
                 if (next == claims_.size()) break;
                 shares_[next].cpus = ++shares_[next].width;
                 if (claims_[next].group != 0) ++groups_[claims_[next].group];
+                for (Bound* const bound : bounds_of_[next]) --bound->left;
                 --left_;
             }
     }
@@ -96,6 +139,9 @@ class Filling {
     [[nodiscard]] bool can_take(std::size_t i) const {
         const Claim& claim = claims_[i];
         if (shares_[i].width >= std::min(claim.most, claim.cpus.count())) return false;
+        if (std::any_of(bounds_of_[i].begin(), bounds_of_[i].end(),
+                        [](const Bound* b) { return b->left <= 0; }))
+            return false;
         return claim.group == 0 || groups_.at(claim.group) < whole(claim.group_quota);
     }
 
@@ -123,7 +169,8 @@ class Filling {
     const std::vector<std::size_t>& members_;
     std::vector<Share>& shares_;
     int left_;
-    std::map<std::uint64_t, int> groups_;  // CPUs given to each
+    std::map<std::uint64_t, int> groups_;         // CPUs given to each
+    std::vector<std::vector<Bound*>> bounds_of_;  // by claim: those that it lies within
 };
 
 // A quota that is below one CPU for each of its processes: parts of it.
@@ -161,14 +208,24 @@ std::vector<Share> share_out(std::span<const Claim> claims) {
     for (const Field& field : fields_of(claims)) {
         const int capacity = std::max(1, field.cpus.count());
         const auto processes = static_cast<int>(field.members.size());
-        if (processes > capacity)
+        const bool crowded = least_of(claims, field.members) > capacity;
+        std::vector<Bound> bounds;
+        if (crowded) {
             share_parts(claims, field.members, capacity, shares);
-        else
-            Filling(claims, field, shares).fill();
+        } else {
+            bounds = bounds_of(claims, field);
+            Filling(claims, field, bounds, shares).fill();
+        }
         for (const std::size_t i : field.members) {
             shares[i].width = std::max(1, shares[i].width);
             shares[i].peers = processes - 1;
-            shares[i].crowded = processes > capacity;
+            shares[i].crowded = crowded;
+        }
+        for (const Bound& bound : bounds) {
+            const int cpus = bound.cpus.count();
+            if (least_of(claims, bound.members) <= cpus) continue;
+            share_parts(claims, bound.members, cpus, shares);
+            for (const std::size_t i : bound.members) shares[i].crowded = true;
         }
         share_quotas(claims, field, shares);
     }

@@ -86,7 +86,7 @@ Share NodeView::steady(double now, const Share& share) {
     if (now - lost_ > kNodeCalm) hold_ = 0.0;
     if (offered_ < 0.0) offered_ = now;
     if (now - offered_ < hold_) {
-        taken_.peers = share.peers;
+        taken_.peers = std::max(1, share.peers);  // who pauses for a moment is there still
         taken_.crowded = share.crowded;
         return taken_;
     }
@@ -119,6 +119,9 @@ Share NodeView::look(double now, const Claim& own, std::span<const Neighbour> ne
         shared = shared || !claim.idle;
         claims_.push_back(claim);
     }
+    // Who has gone for good does not come back in a moment.
+    if (!dead_.empty() || neighbours.size() < there_) hold_ = 0.0;
+    there_ = neighbours.size() - dead_.size();
     if (!seen_.empty()) forget(now);
     if (!shared) {  // the usual case, without a computation
         const int all = std::max(1, std::min(own.most, own.cpus.count()));

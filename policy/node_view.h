@@ -83,6 +83,7 @@ class NodeView {
     double risen_ = -1e9;    ///< when it last rose
     double offered_ = -1.0;  ///< a larger one has been on offer since then; < 0: none is
     double hold_ = 0.0;      ///< seconds that a larger one has to last
+    std::size_t there_ = 0;  ///< neighbours at the latest look
     double lost_ = -1e9;     ///< when a gain was lost too soon
 };
 

@@ -33,7 +33,8 @@ class ThreadShare {
 };
 
 /// Callers that have come side by side are taken to go on doing so for a while: they do other things between
-/// two calls. From any thread. Constant-initialised.
+/// two calls. As many as there were at most in this stretch and in the one before: a crowd that was there
+/// once is not kept alive by two that stay. From any thread. Constant-initialised.
 class RecentCallers {
   public:
     static constexpr double kSeconds = 0.25;
@@ -41,22 +42,25 @@ class RecentCallers {
     /// @param others that are inside a call now  @param now in any unit  @param lasting kSeconds in that unit
     /// @return callers that share the CPUs, the one that asks among them: >= 1
     int note(int others, std::uint64_t now, std::uint64_t lasting) noexcept {
-        const bool lasts = now < until_.load(std::memory_order_relaxed);
-        const int known = lasts ? callers_.load(std::memory_order_relaxed) : 1;
-        if (others == 0) {
-            if (!lasts) until_.store(0, std::memory_order_relaxed);
-            return known;
+        const std::uint64_t until = until_.load(std::memory_order_relaxed);
+        if (now >= until) {
+            const bool follows = until != 0 && now < until + lasting;
+            const int last = follows ? callers_.load(std::memory_order_relaxed) : 1;
+            before_.store(last, std::memory_order_relaxed);
+            callers_.store(1, std::memory_order_relaxed);
+            until_.store(others != 0 || last > 1 ? now + lasting : 0, std::memory_order_relaxed);
         }
-        callers_.store(std::max(others + 1, known), std::memory_order_relaxed);
-        until_.store(now + lasting, std::memory_order_relaxed);
-        return std::max(others + 1, known);
+        if (others + 1 > callers_.load(std::memory_order_relaxed))
+            callers_.store(others + 1, std::memory_order_relaxed);
+        return std::max(callers_.load(std::memory_order_relaxed), before_.load(std::memory_order_relaxed));
     }
     /// False: a caller that nobody is beside need not ask.
     [[nodiscard]] bool any() const noexcept { return until_.load(std::memory_order_relaxed) != 0; }
 
   private:
-    std::atomic<std::uint64_t> until_{0};
-    std::atomic<int> callers_{1};
+    std::atomic<std::uint64_t> until_{0};  ///< end of this stretch; 0: there is none
+    std::atomic<int> callers_{1};          ///< in it
+    std::atomic<int> before_{1};           ///< in the stretch before
 };
 
 }  // namespace corun::policy

@@ -83,7 +83,9 @@ void watch(const LoadedList& list, std::size_t index, std::size_t which, BlasBin
 bool look_up(LoadedList& list, const char* symbol, const void* caller, BlasBinding& binding) {
     binding = {};
     LoadedObject object{};
-    const std::size_t index = find_object(caller, object) ? list.index_of(object.dynamic) : LoadedList::kNone;
+    const bool in_object = find_object(caller, object);
+    if (!in_object) object = {};
+    const std::size_t index = in_object ? list.index_of(object.dynamic) : LoadedList::kNone;
     const bool by_name = index != LoadedList::kNone && imports(list[index].object, symbol);
     Definition found{};
     if (by_name) found = definition_for(list, index, symbol);
@@ -101,7 +103,8 @@ bool look_up(LoadedList& list, const char* symbol, const void* caller, BlasBindi
     binding.library = blas_library_in(list, found.index);
     watch(list, found.index, 1, binding);
     if (index != LoadedList::kNone) watch(list, index, 0, binding);
-    return index != LoadedList::kNone;
+    if (!in_object) binding.places[0] = &kUnmarked, binding.values[0] = kUnmarked;
+    return index != LoadedList::kNone || !in_object;
 }
 
 const BlasBinding* keep(BlasCallers& callers, const BlasBinding& binding) {

@@ -15,7 +15,7 @@ namespace corun {
 
 /// What is known of one name as one object uses it. Never changed once it is in the table.
 struct BlasBinding {
-    LoadedObject caller;
+    LoadedObject caller;   ///< all zero: code that lies in no object, as a compiler at run time makes it
     void* function;        ///< the program's own
     BlasLibrary* library;  ///< nullptr: its calls are forwarded as they are
     LoadedObject target;   ///< that the function lies in
@@ -46,19 +46,18 @@ inline bool is_same_object(const LoadedObject& a, const LoadedObject& b) {
 /// @param caller the hook's return address. Some nanoseconds without a lock once it is known.
 inline const BlasBinding& blas_binding(BlasCallers& callers, const char* symbol, const void* caller) {
     LoadedObject object;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
-    if (find_object(caller, object)) [[likely]] {
-        const std::size_t first = blas_caller_place(object.dynamic);
-        for (std::size_t i = 0; i < kBlasCallers; ++i) {
-            const BlasBinding* const known =
-                callers[(first + i) % kBlasCallers].load(std::memory_order_acquire);
-            if (known == nullptr) break;
-            if (!is_same_object(known->caller, object) || *known->places[0] != known->values[0]) continue;
-            if (known->keeps_target) [[likely]]
-                return *known;
-            LoadedObject target;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
-            if (!find_object(known->function, target) || !is_same_object(known->target, target)) continue;
-            if (*known->places[1] == known->values[1]) return *known;
-        }
+    if (!find_object(caller, object)) [[unlikely]]
+        object = {};
+    const std::size_t first = blas_caller_place(object.dynamic);
+    for (std::size_t i = 0; i < kBlasCallers; ++i) {
+        const BlasBinding* const known = callers[(first + i) % kBlasCallers].load(std::memory_order_acquire);
+        if (known == nullptr) break;
+        if (!is_same_object(known->caller, object) || *known->places[0] != known->values[0]) continue;
+        if (known->keeps_target) [[likely]]
+            return *known;
+        LoadedObject target;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled in
+        if (!find_object(known->function, target) || !is_same_object(known->target, target)) continue;
+        if (*known->places[1] == known->values[1]) return *known;
     }
     return blas_find(callers, symbol, caller);
 }

@@ -105,25 +105,39 @@ bool try_activate(BlasLibrary& library) {
     return now == State::active;
 }
 
-[[gnu::noinline]] void wait_for_others(const BlasCall& call, const BlasLibrary& library) {
+// While others are inside at a number that is none for this call.
+template <typename Held>
+[[gnu::noinline]] void wait_for_others(const BlasCall& call, Held held) {
     const double waits = 1e9 * policy::blas_patience(call.operation->cost, call.sizes) / kWaitNanoseconds;
-    for (int i = 0; i < static_cast<int>(waits) && blas_is_held_wide(library); ++i) nap(kWaitNanoseconds);
+    for (int i = 0; i < static_cast<int>(waits) && held(); ++i) nap(kWaitNanoseconds);
+}
+
+// Small calls that follow one another closely would hold the number down for as long as they go on: none of
+// them sets it while a large one waits.
+void wait_for_room(const BlasCall& call, BlasLibrary& library, int width) {
+    const auto held = [&] { return blas_is_held_below(library, width); };
+    if (!held()) return;
+    const Undisturbed quiet;  // a jump out of a handler would leave the mark
+    library.wide_waiting.fetch_add(1, std::memory_order_relaxed);
+    wait_for_others(call, held);
+    library.wide_waiting.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Threads that this call may have at most; 0: nothing is known against the program's own number.
-int limit_of(const BlasCall& call, const BlasLibrary& library, int budget) {
+int limit_of(const BlasCall& call, BlasLibrary& library, int budget) {
     const int useful = policy::blas_useful_width(call.operation->cost, call.sizes, budget);
     const int others = blas_callers();
     int share = budget;
     if (others != 0 || crowd.any()) {
         share = policy::share_of(budget, crowd.note(others, ticks(), crowd_ticks));
-        if (useful > share && blas_is_held_wide(library)) wait_for_others(call, library);
+        if (useful > share) wait_for_others(call, [&] { return blas_is_held_wide(library); });
     }
     const int beside = globals.width_beside.load(std::memory_order_relaxed);  // PyTorch's threads as well
     if (beside != 0 && ticks() < globals.beside_until.load(std::memory_order_relaxed))
         share = std::min(share, beside);
-    const int limit = std::min(useful, share);
-    return limit < budget ? limit : 0;
+    const int limit = std::min(useful, share) < budget ? std::min(useful, share) : 0;
+    if (others != 0 && limit != 1) wait_for_room(call, library, limit);
+    return limit;
 }
 
 // Whether calls are looked at: not while corun is off.

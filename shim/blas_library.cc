@@ -180,10 +180,12 @@ int blas_enter(BlasStay& stay, BlasLibrary& library, int wanted, int limit) noex
             if (library.kind == BlasKind::openmp) {
                 width = set_for_thread(stay, library, wanted, limit);
                 library.width.store(stay.width, std::memory_order_relaxed);
-            } else if (wanted > 0 && wanted < own) {
-                library.set(width = wanted);
+            } else if (wanted > 0 && wanted < own &&
+                       library.wide_waiting.load(std::memory_order_relaxed) == 0) {
+                // First what has to be put back: a child may be forked at any moment.
                 library.own = own;
-                library.width.store(width, std::memory_order_relaxed);
+                library.width.store(width = wanted, std::memory_order_relaxed);
+                library.set(width);
             }
             library.state.store(1, std::memory_order_release);
             return width;
@@ -233,9 +235,19 @@ bool blas_is_held_wide(const BlasLibrary& library) noexcept {
            library.width.load(std::memory_order_relaxed) == 0;
 }
 
+bool blas_is_held_below(const BlasLibrary& library, int width) noexcept {
+    if (library.kind == BlasKind::thread) return false;
+    const int held = library.width.load(std::memory_order_relaxed);
+    return held != 0 && (width == 0 || held < width) &&
+           (library.state.load(std::memory_order_relaxed) & ~kChanging) != 0;
+}
+
 void blas_libraries_after_fork() noexcept {
     const std::size_t count = known.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i) libraries[i].state.store(0, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count; ++i) {
+        libraries[i].state.store(0, std::memory_order_relaxed);
+        libraries[i].wide_waiting.store(0, std::memory_order_relaxed);
+    }
 }
 
 void blas_put_back(BlasLibrary& library) noexcept {

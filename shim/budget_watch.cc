@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint64_t kLookNanoseconds = 250'000'000;
 constexpr std::uint64_t kScanNanoseconds = 5'000'000'000;
+constexpr std::uint64_t kNarrowNanoseconds = 1'000'000'000;  // while the first thread has fewer than it had
 
 // CPUs that threads of the process may run on. As large as the largest machine.
 struct Mask {
@@ -35,6 +36,7 @@ constinit int cpus_emulated = 0;
 constinit Mask first_thread{};  // by the latest scan
 constinit Mask all_threads{};
 constinit Mask scratch{};
+constinit int most_of_first = 0;  // CPUs that the first thread has had
 constinit std::uint64_t last_scan = 0;
 constinit BudgetChange changes[kBudgetChanges] = {};
 // --------------------------------------------------------------------------------------------------------
@@ -100,11 +102,15 @@ void scan_threads() {
 
 // A program that pins each thread to a CPU of its own uses them all, whichever thread is asked: so it is the
 // masks of all that count. Who changes them from outside changes the first thread's too; as long as that is
-// what it was, the others are looked at rarely.
+// what it was, the others are looked at rarely. A runtime that binds threads to places binds the first one
+// when it is loaded, and has the others later.
 void look_at_affinity(std::uint64_t now) {
     if (!read_mask(getpid(), scratch)) return;
     const bool changed = !same(scratch, first_thread);
-    if (!changed && (same(scratch, all_threads) || now - last_scan < kScanNanoseconds)) return;
+    most_of_first = std::max(most_of_first, count(scratch));
+    const bool narrow = count(scratch) < most_of_first;
+    if (!changed && !narrow && same(scratch, all_threads)) return;
+    if (!changed && now - last_scan < (narrow ? kNarrowNanoseconds : kScanNanoseconds)) return;
     first_thread = scratch;
     last_scan = now;
     scan_threads();

@@ -2,13 +2,16 @@
 #include "shim/control.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -17,12 +20,13 @@
 #include "shim/control_page.h"
 #include "shim/core.h"
 #include "shim/file_size_signal.h"
+#include "shim/node_segment.h"
 
 namespace corun {
 namespace {
 
 constinit std::atomic<ControlPage*> page{nullptr};
-char path[96];
+char path[128];
 
 std::uint64_t start_time() {
     std::ifstream file("/proc/self/stat");
@@ -41,6 +45,25 @@ bool fill(int file) {
     return write(file, kNothing, sizeof kNothing) == static_cast<ssize_t>(sizeof kNothing);
 }
 
+// Of processes that were killed: nobody else would remove them.
+void remove_stale() noexcept {
+    constexpr int kMost = 1000;  // names that are looked at
+    try {
+        int looked = 0;
+        std::error_code error;
+        for (std::filesystem::directory_iterator entry(kControlFolder, error), end;
+             !error && entry != end && ++looked < kMost; entry.increment(error)) {
+            uid_t uid = 0;
+            pid_t pid = 0;
+            const std::string name = entry->path().filename().string();
+            if (control_page_owner(name.c_str(), pid_space(), uid, pid) && uid == geteuid() &&
+                kill(pid, 0) != 0 && errno == ESRCH)
+                unlink(entry->path().c_str());
+        }
+    } catch (...) {  // out of memory: another one will
+    }
+}
+
 bool asked(Command command) {
     const ControlPage* p = page.load(std::memory_order_relaxed);
     if (p == nullptr) return false;
@@ -55,8 +78,10 @@ bool asked(Command command) {
 
 void control_start() noexcept {
     if (page.load() != nullptr) return;
-    std::snprintf(path, sizeof path, "%s/corun-%u-%ld", kControlFolder, geteuid(),
-                  static_cast<long>(getpid()));
+    char name[80];
+    control_page_name(name, geteuid(), getpid(), pid_space());
+    std::snprintf(path, sizeof path, "%s/%s", kControlFolder, name);
+    remove_stale();
     unlink(path);  // of an earlier process of this pid; if it is not ours, O_EXCL below fails
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) return;

@@ -380,7 +380,8 @@ int op_begin(Scope& scope, Source source, const void* identity, std::uint32_t sh
 }
 
 bool widths_bounded() noexcept {
-    return globals.decision.load(std::memory_order_relaxed).ceiling != 0 ||
+    const Decision decision = globals.decision.load(std::memory_order_relaxed);
+    return decision.ceiling != 0 || decision.uniform ||
            globals.width_beside.load(std::memory_order_relaxed) != 0;
 }
 

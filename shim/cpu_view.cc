@@ -35,11 +35,15 @@ constexpr char kCpuinfo[] = "/proc/cpuinfo";
 // word.
 struct Told {
     CpuMask shown, real;
+    bool operator==(const Told&) const = default;
 };
 constexpr std::size_t kTold = 32;
 constinit Told told[kTold] = {};
 constinit std::atomic<std::size_t> told_count{0};
 constinit std::atomic<bool> telling{false};
+// Masks that the program has set by itself and is told as they are, as far as they could be noted.
+constinit CpuMask own_masks[kTold] = {};
+constinit std::atomic<std::size_t> own_count{0};
 
 int machine_cpus() {
     int known = machine.load(std::memory_order_relaxed);
@@ -62,8 +66,8 @@ void note_least(int cpus) {
 int told_now(int& most) {
     const View wanted = view.load(std::memory_order_acquire);
     if (wanted == View::off) return 0;
-    const Budget budget =
-        process_lasting_budget();  // what a neighbour takes for a while must not size a pool for life
+    // What a neighbour takes for a while must not size a pool for life, nor the place of one bound thread.
+    const Budget budget = process_start_budget();
     most = budget.allowed;
     if (budget.allowed == INT_MAX && wanted != View::always) return 0;
     const int cpus = std::min(budget.cpus, budget.affinity);
@@ -76,26 +80,33 @@ unsigned which_share() {
     return slot >= 0 ? static_cast<unsigned>(slot) : process_number;
 }
 
-void remember(const CpuMask& shown, const CpuMask& real) {
-    const std::size_t count = told_count.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i)
-        if (told[i].shown == shown && told[i].real == real) return;
-    if (telling.exchange(true, std::memory_order_acquire)) return;
-    const std::size_t free = told_count.load(std::memory_order_relaxed);
+// False: there is no room, or somebody else is at it.
+template <typename Entry>
+bool add(Entry (&entries)[kTold], std::atomic<std::size_t>& count, const Entry& entry) {
+    const std::size_t known = count.load(std::memory_order_acquire);
+    if (std::find(entries, entries + known, entry) != entries + known) return true;
+    if (telling.exchange(true, std::memory_order_acquire)) return false;
+    const std::size_t free = count.load(std::memory_order_relaxed);
     if (free < kTold) {
-        told[free] = {shown, real};
-        told_count.store(free + 1, std::memory_order_release);
+        entries[free] = entry;
+        count.store(free + 1, std::memory_order_release);
     }
     telling.store(false, std::memory_order_release);
+    return free < kTold;
+}
+
+bool is_own(const CpuMask& mask) {
+    const std::size_t count = own_count.load(std::memory_order_acquire);
+    return count == kTold || std::find(own_masks, own_masks + count, mask) != own_masks + count;
 }
 
 // `mask` as it is to be told. False: as it is.
 bool replace(CpuMask& mask) {
     int most = 0;
-    if (told_now(most) == 0 || most >= mask.count()) return false;
-    const CpuMask real = mask;
-    mask = choose_cpus(real, most, which_share());
-    remember(mask, real);
+    if (told_now(most) == 0 || most >= mask.count() || is_own(mask)) return false;
+    const CpuMask shown = choose_cpus(mask, most, which_share());
+    if (!add(told, told_count, {shown, mask})) return false;  // it could not be put back
+    mask = shown;
     note_least(most);
     return true;
 }
@@ -177,6 +188,18 @@ bool cpu_view_is_ours(int thread) noexcept {
 void cpu_view_mask(void* mask, std::size_t bytes) noexcept {
     CpuMask cpus;
     if (cpus.assign(mask, bytes) && replace(cpus)) cpus.copy_to(mask, bytes);
+}
+
+void cpu_view_own_mask(const void* mask, std::size_t bytes) noexcept {
+    CpuMask own;
+    int most = 0;
+    // Smaller ones are told as they are anyway.
+    if (mask == nullptr || !own.assign(mask, bytes) || told_now(most) == 0 || most >= own.count()) return;
+    add(own_masks, own_count, own);
+}
+
+void cpu_view_after_fork() noexcept {
+    telling.store(false, std::memory_order_relaxed);
 }
 
 bool cpu_view_was_told(const void* mask, std::size_t bytes, CpuMask& real) noexcept {

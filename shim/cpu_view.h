@@ -32,6 +32,10 @@ bool cpu_view_is_ours(int thread) noexcept;
 /// A mask that the kernel has just given for a thread of this process becomes the one to be told.
 void cpu_view_mask(void* mask, std::size_t bytes) noexcept;
 
+/// The program has set `mask` for one of its threads: it is told that one as it is.
+void cpu_view_own_mask(const void* mask, std::size_t bytes) noexcept;
+void cpu_view_after_fork() noexcept;  ///< in the child
+
 /// Whether `mask` was told in place of another; `real` is that one then.
 bool cpu_view_was_told(const void* mask, std::size_t bytes, CpuMask& real) noexcept;
 

@@ -15,10 +15,9 @@ namespace {
 
 constexpr int kMostThreads = 64;
 
-// "nanoseconds on a CPU, nanoseconds waiting for one, time slices"
-void add_thread(int folder, const char* thread, CpuWait& sum) {
-    char path[40];
-    std::snprintf(path, sizeof path, "%s/schedstat", thread);
+// "nanoseconds on a CPU, nanoseconds waiting for one, time slices". What the running thread itself has run is
+// counted at its ticks only.
+void add_thread(int folder, const char* path, CpuWait& sum) {
     const auto file = static_cast<int>(syscall(SYS_openat, folder, path, O_RDONLY | O_CLOEXEC));
     if (file < 0) return;
     char text[80];
@@ -49,9 +48,18 @@ CpuWait cpu_wait_now() noexcept {
     CpuWait sum;
     int threads = 0;
     for_each_task([&](int folder, const char* name) {
-        if (threads++ < kMostThreads) add_thread(folder, name, sum);
+        if (threads++ >= kMostThreads) return;
+        char path[40];
+        std::snprintf(path, sizeof path, "%s/schedstat", name);
+        add_thread(folder, path, sum);
     });
     return sum;
+}
+
+double thread_waited_now() noexcept {
+    CpuWait own;
+    add_thread(AT_FDCWD, "/proc/thread-self/schedstat", own);
+    return own.waited;
 }
 
 // "cpu  user nice system idle iowait irq softirq steal ...": the first line, which is made before all others.

@@ -16,6 +16,10 @@ struct CpuWait {
 /// Reads a file for each thread, of the first 64: some microseconds each. No allocation, no lock.
 CpuWait cpu_wait_now() noexcept;
 
+/// Seconds that the calling thread could have run so far but another task did; 0 where the kernel does not
+/// tell. Reads a file: some microseconds.
+double thread_waited_now() noexcept;
+
 /// Clock ticks of all CPUs of the machine since its start; all 0 where /proc does not tell.
 struct CpuTimes {
     std::uint64_t all = 0;

@@ -13,9 +13,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 
 #include "shim/cpu_view.h"
 #include "shim/cpus_symbols.h"
+#include "shim/loaded_object.h"
 #include "shim/openmp.h"
 #include "shim/openmp_start.h"
 
@@ -57,6 +59,16 @@ CORUN_CPUS_HOOKED(X)
 #undef X
 }
 
+// An OpenMP runtime that is to bind threads to places by their numbers: those are the machine's.
+static bool asks_for_places(const void* caller) {
+    const bool places = std::getenv("OMP_PLACES") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr ||
+                        std::getenv("KMP_AFFINITY") != nullptr;
+    LoadedObject object{};
+    if (!places || !find_object(caller, object)) return false;
+    const DynamicSection section(object);
+    return section.symbol("GOMP_parallel") != nullptr || section.symbol("__kmpc_fork_call") != nullptr;
+}
+
 int corun_get_mask(pid_t thread, std::size_t size, cpu_set_t* mask) {
     if (size > kMostBytes) [[unlikely]]
         if (auto* const first = oldest<int(pid_t, std::size_t)>("sched_getaffinity"))
@@ -73,7 +85,9 @@ int corun_get_affinity(pthread_t thread, std::size_t size, cpu_set_t* mask) {
             return first(thread, size);
     if (openmp_hooked != nullptr) openmp_counts_cpus(__builtin_return_address(0));
     const int result = get_affinity_original()(thread, size, mask);
-    if (result == 0 && cpu_view_awake(__builtin_return_address(0))) cpu_view_mask(mask, size);
+    if (result == 0 && cpu_view_awake(__builtin_return_address(0)) &&
+        !asks_for_places(__builtin_return_address(0)))
+        cpu_view_mask(mask, size);
     return result;
 }
 
@@ -83,8 +97,13 @@ int corun_set_mask(pid_t thread, std::size_t size, const cpu_set_t* mask) {
         if (auto* const first = oldest<int(pid_t, std::size_t)>("sched_setaffinity"))
             return first(thread, size);
     CpuMask real;
-    if (!cpu_view_was_told(mask, size, real)) return set_mask_original()(thread, size, mask);
-    return set_mask_original()(thread, sizeof real.words, reinterpret_cast<const cpu_set_t*>(&real.words));
+    const bool ours = cpu_view_is_ours(thread);
+    if (ours && cpu_view_was_told(mask, size, real))
+        return set_mask_original()(thread, sizeof real.words,
+                                   reinterpret_cast<const cpu_set_t*>(&real.words));
+    const int result = set_mask_original()(thread, size, mask);
+    if (result == 0 && ours) cpu_view_own_mask(mask, size);
+    return result;
 }
 
 int corun_set_affinity(pthread_t thread, std::size_t size, const cpu_set_t* mask) {
@@ -92,9 +111,12 @@ int corun_set_affinity(pthread_t thread, std::size_t size, const cpu_set_t* mask
         if (auto* const first = oldest<int(pthread_t, std::size_t)>("pthread_setaffinity_np"))
             return first(thread, size);
     CpuMask real;
-    if (!cpu_view_was_told(mask, size, real)) return set_affinity_original()(thread, size, mask);
-    return set_affinity_original()(thread, sizeof real.words,
-                                   reinterpret_cast<const cpu_set_t*>(&real.words));
+    if (cpu_view_was_told(mask, size, real))
+        return set_affinity_original()(thread, sizeof real.words,
+                                       reinterpret_cast<const cpu_set_t*>(&real.words));
+    const int result = set_affinity_original()(thread, size, mask);
+    if (result == 0) cpu_view_own_mask(mask, size);
+    return result;
 }
 
 int corun_set_attribute(pthread_attr_t* attribute, std::size_t size, const cpu_set_t* mask) {
@@ -102,9 +124,12 @@ int corun_set_attribute(pthread_attr_t* attribute, std::size_t size, const cpu_s
         if (auto* const first = oldest<int(pthread_attr_t*, std::size_t)>("pthread_attr_setaffinity_np"))
             return first(attribute, size);
     CpuMask real;
-    if (!cpu_view_was_told(mask, size, real)) return set_attribute_original()(attribute, size, mask);
-    return set_attribute_original()(attribute, sizeof real.words,
-                                    reinterpret_cast<const cpu_set_t*>(&real.words));
+    if (cpu_view_was_told(mask, size, real))
+        return set_attribute_original()(attribute, sizeof real.words,
+                                        reinterpret_cast<const cpu_set_t*>(&real.words));
+    const int result = set_attribute_original()(attribute, size, mask);
+    if (result == 0) cpu_view_own_mask(mask, size);
+    return result;
 }
 
 long corun_system_value(int name) {

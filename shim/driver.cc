@@ -87,6 +87,11 @@ class Driver {
     void figures(DriverFigures& out) const;
     void restart(std::uint64_t now) { rest_.end(now), start_settling(now); }
     void without_gate(std::uint64_t now) { gate_arm_ = 0, set_decision(now); }
+    void renew(std::uint64_t now) {
+        const auto before = epochs_.renew(seconds(now));
+        enter_epoch(now);
+    }
+    std::optional<model::Profile> take_profile() { return std::exchange(to_keep_, std::nullopt); }
     Controller& controller() { return epochs_.longest(); }
     double seconds(std::uint64_t now) const { return static_cast<double>(now - origin_) * tick_; }
 
@@ -101,8 +106,6 @@ class Driver {
     void close_window(std::uint64_t now);
     void on_anchor(std::uint64_t now);
     void set_due(std::uint64_t now);
-    void take_samples(std::vector<RawSample>& batch);
-    Histogram work_so_far() const;
 
     Epochs epochs_;
     Controller* controller_;  ///< the current one
@@ -124,6 +127,7 @@ class Driver {
     std::uint64_t dense_until_ = 0;
     SideBySide beside_;
     Rest rest_;
+    std::optional<model::Profile> to_keep_;  ///< to be written when the lock is free
     // The window that runs.
     bool settling_ = false;
     int settle_left_ = 0;
@@ -143,18 +147,6 @@ constinit thread_local bool held_for_fork __attribute__((tls_model("initial-exec
 
 // --- samples
 // -------------------------------------------------------------------------------------------------
-
-void Driver::take_samples(std::vector<RawSample>& batch) {
-    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < count; ++i) {
-        ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
-        if (thread == nullptr) continue;
-        const std::uint32_t head = thread->ring_head.load(std::memory_order_acquire);
-        std::uint32_t tail = thread->ring_tail.load(std::memory_order_relaxed);
-        for (; tail != head; ++tail) batch.push_back(thread->ring[tail % kRing]);
-        thread->ring_tail.store(tail, std::memory_order_release);
-    }
-}
 
 bool Driver::was_solo(const RawSample& raw) const {
     return (raw.flags & kEntrySolo) != 0 && raw.begin >= dense_from_ && raw.begin + raw.ticks <= dense_until_;
@@ -180,18 +172,6 @@ void Driver::drain(std::uint64_t now) {
 // --- windows
 // -------------------------------------------------------------------------------------------------
 
-Histogram Driver::work_so_far() const {
-    Histogram work{};
-    const std::uint32_t count = globals.thread_count.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < count; ++i) {
-        const ThreadState* thread = globals.threads[i].load(std::memory_order_acquire);
-        if (thread == nullptr) continue;
-        for (std::size_t b = 0; b < work.size(); ++b)
-            work[b] += static_cast<double>(thread->work[b].load(std::memory_order_relaxed)) * tick_;
-    }
-    return work;
-}
-
 void Driver::start_settling(std::uint64_t now) {
     settling_ = true;
     settle_left_ = policy::kSettlePeriods;
@@ -206,7 +186,7 @@ void Driver::start_window(std::uint64_t now) {
     periods_ = 0;
     quiet_before_ = globals.quiet.load(std::memory_order_relaxed);
     cpu_before_ = cpu_seconds();
-    work_before_ = work_so_far();
+    work_before_ = work_of_threads(tick_);
 }
 
 void Driver::close_window(std::uint64_t now) {
@@ -216,7 +196,7 @@ void Driver::close_window(std::uint64_t now) {
     window.wall = static_cast<double>(now - begin_) * tick_;
     const std::uint64_t quiet = globals.quiet.load(std::memory_order_relaxed) - quiet_before_;
     window.open = std::max(0.0, window.wall - static_cast<double>(quiet) * tick_);
-    window.work = work_so_far();
+    window.work = work_of_threads(tick_);
     for (std::size_t b = 0; b < window.work.size(); ++b) window.work[b] -= work_before_[b];
     window.periods = periods_;
     window.slowest_period = static_cast<double>(slowest_) * tick_;
@@ -231,7 +211,7 @@ void Driver::close_window(std::uint64_t now) {
     if (now >= next_status_) {
         next_status_ = now + in_ticks(kStatusSeconds);
         control_write_status(*controller_, globals.ledger.open());
-        process_keep_profile(*controller_, seconds(now));
+        to_keep_ = process_profile_to_keep(*controller_, seconds(now));
     }
     if (directive_.rest > 0.0) rest_.begin(now, in_ticks(directive_.rest), in_ticks(kSlice));
 }
@@ -380,10 +360,16 @@ void guarded(Body body) noexcept {
 
 }  // namespace
 
-bool driver_start() noexcept {
-    if (driver != nullptr) return true;
+bool driver_start(bool anew) noexcept {
     bool started = false;
     guarded([&] {
+        if (driver != nullptr) {
+            started = true;
+            if (!anew) return;
+            lock.lock();
+            const Holder holder(lock);
+            return driver->renew(ticks());
+        }
         globals.records = map_zeroed<OpRecord>(kRecords);
         if (globals.records == nullptr || pthread_key_create(&thread_key, end_thread) != 0) return;
         globals.gap = static_cast<std::uint64_t>(kGapSeconds * clock_ticks_per_second());
@@ -434,8 +420,15 @@ void driver_visit(std::uint64_t now, const OpRecord* anchor) noexcept {
     // An anchor is worth a short wait: without it the period would look twice as long.
     for (int tries = anchor != nullptr ? 200 : 1; !lock.try_lock(); --tries)
         if (tries <= 1) return;
-    const Holder holder(lock);
-    guarded([&] { driver->visit(now, anchor); });
+    std::optional<model::Profile> profile;
+    {
+        const Holder holder(lock);
+        guarded([&] {
+            driver->visit(now, anchor);
+            profile = driver->take_profile();
+        });
+    }
+    if (profile) guarded([&] { process_keep_profile(*profile); });
 }
 
 void driver_set_active(bool active) noexcept {

@@ -9,8 +9,9 @@
 
 namespace corun {
 
-/// Makes the record table and the controller (once). False when that failed; nothing is hooked then.
-bool driver_start() noexcept;
+/// Makes the record table and the controller. One caller at a time. @param anew where they are there: the
+/// profile is another one now. False when that failed; nothing is hooked then.
+bool driver_start(bool anew) noexcept;
 
 ThreadState* driver_attach_thread() noexcept;  ///< nullptr: this thread is left alone
 OpRecord* driver_resolve(Source source, const void* identity, std::uint32_t shape, const void* call) noexcept;
@@ -42,6 +43,8 @@ struct DriverFigures {
 
 /// Adds what is counted by thread; `calls` and `container` have their size already.
 void figures_of_threads(DriverFigures& out);
+void take_samples(std::vector<RawSample>& batch);  ///< out of the threads' rings, under the driver's lock
+policy::Histogram work_of_threads(double tick);    ///< seconds so far. @param tick of one
 
 /// Calls `reader` under the driver's lock, samples drained, with the controller that had most of the time.
 /// False when no source was ever active.

@@ -30,6 +30,7 @@ double seconds(const policy::Controller& controller) {
 
 Epochs::Epochs(double now) : first_budget_(budget_cpus()) {
     epochs_.push_back(process_make_controller(first_budget_, now));
+    first_ = epochs_.back().get();
     put_in_force(first_budget_);
 }
 
@@ -41,12 +42,22 @@ bool Epochs::follow(double now) {
     if (known != epochs_.end()) {
         std::rotate(known, known + 1, epochs_.end());
     } else {
-        // The first one stays: it has the profile.
-        if (epochs_.size() == kMost) epochs_.erase(epochs_.begin() + 1);
+        if (epochs_.size() == kMost)
+            epochs_.erase(epochs_.begin() + (epochs_.front().get() == first_ ? 1 : 0));
         epochs_.push_back(process_make_controller(budget, now, false));
     }
     put_in_force(budget);
     return true;
+}
+
+std::unique_ptr<policy::Controller> Epochs::renew(double now) {
+    const int budget = current().budget();
+    const bool first = &current() == first_;
+    auto fresh = process_make_controller(budget, now, first);
+    fresh->restore(current().export_profile({}));
+    if (first) first_ = fresh.get();
+    std::swap(epochs_.back(), fresh);
+    return fresh;
 }
 
 policy::Controller& Epochs::longest() const {

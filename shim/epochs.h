@@ -20,6 +20,10 @@ class Epochs {
     /// Looks at the budget. @return whether it is another one now, with another current()
     bool follow(double now);
 
+    /// The profile is another one now: a new current() begins with what it says and with what the old one had
+    /// learned, which is returned.
+    [[nodiscard]] std::unique_ptr<policy::Controller> renew(double now);
+
     /// What the program had its time with.
     [[nodiscard]] policy::Controller& longest() const;
     [[nodiscard]] std::vector<const policy::Controller*> all() const;
@@ -33,6 +37,7 @@ class Epochs {
 
   private:
     std::vector<std::unique_ptr<policy::Controller>> epochs_;  ///< the last is in force
+    const policy::Controller* first_;                          ///< has the profile, and stays
     int first_budget_;
 };
 

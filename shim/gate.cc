@@ -16,6 +16,7 @@
 
 #include "policy/gate.h"
 #include "shim/clock.h"
+#include "shim/cpu_wait.h"
 #include "shim/message.h"
 #include "shim/originals.h"
 #include "shim/spin_lock.h"
@@ -50,11 +51,13 @@ double seconds(std::uint64_t at) {
     return static_cast<double>(at) * tick;
 }
 
-// Of this thread, in nanoseconds, never 0.
-std::uint64_t cpu_time() {
+// That this thread has computed or could have, had it had a CPU: in nanoseconds, never 0.
+std::uint64_t ready_time() {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec) + 1;
+    const auto ran =
+        static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec);
+    return ran + static_cast<std::uint64_t>(1e9 * thread_waited_now()) + 1;
 }
 
 void open_for_good(const char* why) noexcept {
@@ -251,12 +254,12 @@ bool enter(ThreadState& thread, Entry& entry, std::uint16_t own, int most, bool 
 }
 
 // @return false: it is not there
-bool leave(ThreadState& thread, Entry& entry, double cpu, bool& alone) noexcept {
+bool leave(ThreadState& thread, Entry& entry, double ready, bool& alone) noexcept {
     bool ended = false;  // whatever fails after it
     locked([&](Woken& woken) {
         policy::Gate* const now = gate.load(std::memory_order_relaxed);
         const std::uint64_t at = ticks();
-        if (now == nullptr || !now->end(reinterpret_cast<policy::Gate::Ticket>(&thread), seconds(at), cpu))
+        if (now == nullptr || !now->end(reinterpret_cast<policy::Gate::Ticket>(&thread), seconds(at), ready))
             return false;
         alone = globals.ledger.end(entry.ticket, entry.counted);
         ended = true;
@@ -303,7 +306,7 @@ bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit,
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
     thread.busy = true;
     const bool entered = enter(thread, entry, own, most, waits);
-    thread.gate_cpu = entered && thread.gate_proof ? cpu_time() : 0;
+    thread.gate_ready = entered && thread.gate_proof ? ready_time() : 0;
     thread.busy = false;
     if (entered) counters.entered.fetch_add(1, std::memory_order_relaxed);
     pthread_setcanceltype(type, nullptr);
@@ -311,12 +314,13 @@ bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit,
 }
 
 bool gate_leave(ThreadState& thread, Entry& entry) noexcept {
-    const double cpu = thread.gate_cpu != 0 ? 1e-9 * static_cast<double>(cpu_time() - thread.gate_cpu) : -1.0;
+    const double ready =
+        thread.gate_ready != 0 ? 1e-9 * static_cast<double>(ready_time() - thread.gate_ready) : -1.0;
     int type = 0;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
     const bool busy = std::exchange(thread.busy, true);
     bool alone = false;
-    if (!leave(thread, entry, cpu, alone)) alone = globals.ledger.end(entry.ticket, entry.counted);
+    if (!leave(thread, entry, ready, alone)) alone = globals.ledger.end(entry.ticket, entry.counted);
     thread.busy = busy;
     pthread_setcanceltype(type, nullptr);
     return alone;

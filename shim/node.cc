@@ -70,7 +70,7 @@ class Node {
   public:
     Node() : folder_(process_options()[OptionId::node_folder]), space_(pid_space()) {
         ProcessTimes times;
-        if (process_times(getpid(), times)) start_time_ = times.start_time;
+        if (process_times(getpid(), times) == ProcessState::there) start_time_ = times.start_time;
         if (getrandom(&nonce_, sizeof nonce_, GRND_NONBLOCK) != sizeof nonce_)
             nonce_ = monotonic_nanoseconds() * 0x9E3779B97F4A7C15ULL + static_cast<std::uint64_t>(getpid());
         nonce_ |= 1;
@@ -180,7 +180,7 @@ bool Node::is_my_past(const NodeSlot& slot) const {
 bool Node::has_ended(const NodeSlot& slot) const {
     if (space_ == 0 || slot.pid_space != space_) return false;
     ProcessTimes times;
-    return !process_times(slot.pid, times) || times.start_time != slot.start_time;
+    return process_state(slot.pid, slot.start_time, times) == ProcessState::ended;
 }
 
 // A slot that nobody holds; one that is being written looks odd for a moment, a damaged one for longer.
@@ -217,8 +217,9 @@ Evidence Node::ask(std::size_t index) const {
     Evidence evidence;
     if (space_ == 0 || slot.pid_space != space_) return evidence;
     ProcessTimes times;
-    evidence.known = true;
-    evidence.dead = !process_times(slot.pid, times) || times.start_time != slot.start_time;
+    const ProcessState state = process_state(slot.pid, slot.start_time, times);
+    evidence.known = state != ProcessState::unknown;
+    evidence.dead = state == ProcessState::ended;
     evidence.cpu_seconds = times.cpu_seconds;
     return evidence;
 }
@@ -320,7 +321,7 @@ double neighbours_use() {
         ProcessTimes times;
         // Of another namespace's nobody can tell at one look whether it has ended.
         if (node_slot_holds(slot) && slot.pid_space == space && slot.pid != getpid() &&
-            slot.cpus.meets(cpus) && process_times(slot.pid, times) && times.start_time == slot.start_time)
+            slot.cpus.meets(cpus) && process_state(slot.pid, slot.start_time, times) == ProcessState::there)
             use += slot.use;
     }
     return use;

@@ -28,7 +28,9 @@ int open_file(const char* path, int flags) {
 std::size_t read_text(const char* path, char* text, std::size_t size) {
     const int file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
     const ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
+    const int error = errno;
     if (file >= 0) close(file);
+    errno = error;
     const std::size_t end = length > 0 ? static_cast<std::size_t>(length) : 0;
     text[end] = '\0';
     return end;
@@ -151,24 +153,37 @@ void NodeFile::remove() noexcept {
     unlink(path_);
 }
 
-bool process_times(int pid, ProcessTimes& times) noexcept {
+ProcessState process_times(int pid, ProcessTimes& times) noexcept {
     char path[40];
     std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
     char text[1024];
-    read_text(path, text, sizeof text);
+    if (read_text(path, text, sizeof text) == 0) {
+        if (errno != ENOENT && errno != ESRCH) return ProcessState::unknown;
+        return read_text("/proc/self/stat", text, sizeof text) != 0 ? ProcessState::ended
+                                                                    : ProcessState::unknown;
+    }
     const char* at = std::strrchr(text, ')');  // the program's name may hold anything
-    if (at == nullptr || std::strlen(at) < 4 || at[2] == 'Z' || at[2] == 'X') return false;
+    if (at == nullptr || std::strlen(at) < 4) return ProcessState::unknown;
+    const bool zombie = at[2] == 'Z' || at[2] == 'X';
     double ticks = 0.0;
+    long threads = 0;
     at += 2;  // field 3
     for (int field = 3; field < 22; ++field) {
         at = std::strchr(at, ' ');
-        if (at == nullptr) return false;
+        if (at == nullptr) return ProcessState::unknown;
         ++at;
         if (field + 1 == 14 || field + 1 == 15) ticks += std::strtod(at, nullptr);
+        if (field + 1 == 20) threads = std::strtol(at, nullptr, 10);
     }
+    if (zombie && threads <= 1) return ProcessState::ended;  // others go on where the first thread has ended
     times.start_time = std::strtoull(at, nullptr, 10);
     times.cpu_seconds = ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-    return true;
+    return ProcessState::there;
+}
+
+ProcessState process_state(int pid, std::uint64_t start_time, ProcessTimes& times) noexcept {
+    const ProcessState state = process_times(pid, times);
+    return state == ProcessState::there && times.start_time != start_time ? ProcessState::ended : state;
 }
 
 std::uint64_t pid_space() noexcept {

@@ -102,12 +102,20 @@ class NodeFile {
     char problem_[400] = {};
 };
 
-/// Field 22 of /proc/PID/stat and the CPU time that it has used. False: it is not there, or has ended.
+/// Field 22 of /proc/PID/stat and the CPU time that it has used.
 struct ProcessTimes {
     std::uint64_t start_time = 0;
     double cpu_seconds = 0.0;
 };
-[[nodiscard]] bool process_times(int pid, ProcessTimes& times) noexcept;
+enum class ProcessState {
+    there,
+    ended,
+    unknown,  ///< no descriptor is left, or there is no /proc
+};
+[[nodiscard]] ProcessState process_times(int pid, ProcessTimes& times) noexcept;
+/// Whether the process that `pid` was when it had started at `start_time` has ended; `times` of one that has
+/// not, where that is known.
+[[nodiscard]] ProcessState process_state(int pid, std::uint64_t start_time, ProcessTimes& times) noexcept;
 [[nodiscard]] std::uint64_t pid_space() noexcept;  ///< this process's PID namespace; 0: not known
 
 }  // namespace corun

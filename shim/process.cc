@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <utility>
 
 #include "shim/adaptive_engine.h"
 #include "shim/adaptive_objects.h"
@@ -35,6 +36,7 @@
 #include "shim/openmp_runtime.h"
 #include "shim/openmp_start.h"
 #include "shim/report.h"
+#include "shim/spin_lock.h"
 #include "shim/start_profile.h"
 #include "shim/undisturbed.h"
 
@@ -95,6 +97,7 @@ bool is_unwanted_child() {
 }
 
 constinit bool forks_followed = false;
+constinit SpinLock activating;
 
 void before_fork() {
     if (forks_followed) driver_begin_fork();
@@ -114,8 +117,10 @@ constinit std::array<std::atomic<void (*)()>, static_cast<std::size_t>(Source::c
 void in_child() {
     if (heap_after_fork != nullptr) heap_after_fork(true);
     budget_after_fork();
+    cpu_view_after_fork();
     loaded_list_after_fork(true);
     gate_after_fork();
+    activating.unlock();  // whoever had it is not here
     resolver::after_fork();
     openmp_start_after_fork();
     for (const auto& call : after_fork_calls)
@@ -154,6 +159,11 @@ policy::GateMode gate_mode() {
     return policy::GateMode::off;
 }
 
+std::size_t framework_count() {
+    const std::lock_guard<std::mutex> hold(stories().mutex);
+    return stories().runtimes.size();
+}
+
 model::Identity identity(int budget) {
     model::Identity identity;
     identity.cpu_model = process_cpu_model();
@@ -164,16 +174,16 @@ model::Identity identity(int budget) {
     return identity;
 }
 
-// @param last there is no further try: a failure is told of
-void write_profile(const policy::Controller& controller, bool last) {
+bool profile_wanted(const policy::Controller& controller) {
+    return !options[OptionId::profile].empty() && !profile_refused.load(std::memory_order_relaxed) &&
+           !process_frozen() && options.is(OptionId::mode, "tune") && controller.op_count() != 0;
+}
+
+void write_profile(const policy::Controller& controller) {
+    if (!profile_wanted(controller)) return;
     const std::string path(options[OptionId::profile]);
-    if (path.empty() || profile_refused.load(std::memory_order_relaxed) || process_frozen() ||
-        !options.is(OptionId::mode, "tune"))
-        return;
-    if (controller.op_count() == 0) return;
     if (const auto error =
-            model::save_profile(path, controller.export_profile(identity(controller.budget())));
-        error && last)
+            model::save_profile(path, controller.export_profile(identity(controller.budget()))))
         message(Level::warning, error->c_str());
 }
 
@@ -187,7 +197,7 @@ void at_end() {
         start_profile_save();
         const std::string path(options[OptionId::report]);
         const bool read = driver_read([&](policy::Controller& controller, const DriverFigures& figures) {
-            write_profile(controller, true);
+            write_profile(controller);
             report_write(path, controller, figures);
         });
         // Regions alone: nothing is decided, but what was seen is told.
@@ -301,18 +311,20 @@ void process_passive_op() {
     }
 }
 
-void process_keep_profile(const policy::Controller& controller, double now) {
+std::optional<model::Profile> process_profile_to_keep(const policy::Controller& controller, double now) {
     constexpr double kEvery = 600.0;
     static double next = 0.0;
-    if (now < next || options[OptionId::profile].empty()) return;
+    if (now < next || !profile_wanted(controller)) return std::nullopt;
     const policy::Phase* const phase = controller.current();
-    if (phase == nullptr || !phase->decided_after()) return;
+    if (phase == nullptr || !phase->decided_after()) return std::nullopt;
     next = now + kEvery;
+    return controller.export_profile(identity(controller.budget()));
+}
+
+// An error is told of at the end; nothing else hangs on it.
+void process_keep_profile(const model::Profile& profile) {
     const NoFileSizeSignal quiet;
-    try {
-        write_profile(controller, false);
-    } catch (const std::exception&) {  // told of at the end; nothing else hangs on it
-    }
+    static_cast<void>(model::save_profile(std::string(options[OptionId::profile]), profile, false));
 }
 
 bool process_follows_budget() noexcept {
@@ -348,8 +360,11 @@ std::unique_ptr<policy::Controller> process_make_controller(int budget, double n
     const std::string path(options[OptionId::profile]);
     if (!profile) return controller;
     if (!path.empty()) {
-        model::LoadResult loaded = model::load_profile(path, identity(budget));
-        if (!loaded.message.empty()) message(Level::warning, loaded.message.c_str());
+        const model::Identity own = identity(budget);
+        model::LoadResult loaded = model::load_profile(path, own);
+        // Before BLAS alone: a framework may follow, whose section it is.
+        const bool early = loaded.status == model::LoadStatus::foreign && own.build_ids.empty();
+        if (!loaded.message.empty()) message(early ? Level::info : Level::warning, loaded.message.c_str());
         profile_refused.store(loaded.status == model::LoadStatus::unreadable ||
                                   loaded.status == model::LoadStatus::newer_version,
                               std::memory_order_relaxed);
@@ -370,8 +385,12 @@ void source_after_fork(Source source, void (*call)()) noexcept {
 
 bool source_activate(Source source, const SourceTable& table) noexcept {
     if (process_off()) return false;
+    activating.lock();  // two sources may come at once, on two threads
+    const Holder holder(activating);
     globals.sources[static_cast<std::size_t>(source)] = table;
-    const bool started = driver_start();
+    static std::size_t runtimes_known = 0;
+    const std::size_t runtimes = framework_count();
+    const bool started = driver_start(runtimes != std::exchange(runtimes_known, runtimes));
     if (started) {
         pressure_start();
         control_start();

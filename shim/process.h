@@ -33,9 +33,11 @@ void process_passive_op();    ///< an op while the hooks are inactive: looks for
 /// A controller with settings from options, for `budget` CPUs; with what the profile holds if wanted.
 /// @param now seconds
 std::unique_ptr<policy::Controller> process_make_controller(int budget, double now, bool profile = true);
-/// Writes CORUN_PROFILE once something has been decided, and every ten minutes: many jobs are ended by a
-/// signal. Under the driver's lock. @param now seconds
-void process_keep_profile(const policy::Controller& controller, double now);
+/// What to write into CORUN_PROFILE now, for process_keep_profile(): once something has been decided, and
+/// every ten minutes, as many jobs are ended by a signal. Under the driver's lock. @param now seconds
+std::optional<model::Profile> process_profile_to_keep(const policy::Controller& controller, double now);
+/// Takes some milliseconds. Without the driver's lock.
+void process_keep_profile(const model::Profile& profile);
 bool process_follows_budget() noexcept;  ///< widths change with it
 bool process_limits_widths() noexcept;   ///< also by what is known without measuring
 

@@ -129,8 +129,8 @@ struct ThreadState {
     Slot* previous;                                                   ///< of the last op
     std::array<int*, static_cast<std::size_t>(Source::count)> lever;  ///< its width's place, or null: calls
     bool busy;                                                        ///< inside our own slow path
-    bool gate_proof;                  ///< of the op that the gate has let in: its CPU time is wanted
-    std::uint64_t gate_cpu;           ///< CPU time at its begin, nanoseconds; 0: not wanted
+    bool gate_proof;                  ///< of the op that the gate has let in: what it computes is wanted
+    std::uint64_t gate_ready;         ///< that it could have run until its begin, nanoseconds; 0: not wanted
     Entry* gate_entry;                ///< of what it has let in, or of what waits
     std::atomic<std::uint32_t> gate;  ///< how far that is
     bool in_use;

@@ -16,21 +16,12 @@
 #include <sstream>
 #include <thread>
 
+#include "shim/node_segment.h"
+
 namespace corun::tools {
 namespace {
 
 constexpr int kReadAttempts = 50;
-
-// "corun-UID-PID" -> uid and pid
-bool parse_name(const std::string& name, uid_t& uid, pid_t& pid) {
-    unsigned long u = 0;
-    long p = 0;
-    char rest = 0;
-    if (std::sscanf(name.c_str(), "corun-%lu-%ld%c", &u, &p, &rest) != 2 || p <= 0) return false;
-    uid = static_cast<uid_t>(u);
-    pid = static_cast<pid_t>(p);
-    return name == fmt::format("corun-{}-{}", uid, pid);
-}
 
 }  // namespace
 
@@ -132,10 +123,11 @@ bool Page::wait_obeyed(corun::Command command, int milliseconds) const {
 std::vector<std::unique_ptr<Page>> find_pages() {
     std::vector<std::unique_ptr<Page>> pages;
     std::error_code error;
+    const std::uint64_t space = pid_space();
     for (const auto& entry : std::filesystem::directory_iterator(kControlFolder, error)) {
         uid_t uid = 0;
         pid_t pid = 0;
-        if (!parse_name(entry.path().filename().string(), uid, pid)) continue;
+        if (!control_page_owner(entry.path().filename().c_str(), space, uid, pid)) continue;
         if (uid != geteuid() && geteuid() != 0) continue;
         auto page = std::make_unique<Page>(entry.path(), pid);
         if (page->state() == Page::State::stale)

@@ -36,7 +36,7 @@ NodeTable NodeObserver::look(double now, const std::vector<NodeSlot>& slots, int
         NodeRow row;
         row.visible = slot.pid_space == space_ && space_ != 0;
         ProcessTimes times;
-        if (row.visible && (!process_times(slot.pid, times) || times.start_time != slot.start_time)) continue;
+        if (row.visible && process_state(slot.pid, slot.start_time, times) != ProcessState::there) continue;
         Seen& seen = seen_[slot.nonce];
         const double cpu_before = seen.cpu_seconds;
         const double looked_before = seen.looked;

@@ -143,8 +143,11 @@ int top(const TopArguments& arguments) {
             if (live) {
                 screen->draw(table);
             } else {
-                const std::string text = arguments.json ? node_json(table).dump(1) + "\n"
-                                                        : render_node(table, clock_text(), 0) + "\n";
+                const std::string text =
+                    arguments.json ? node_json(table).dump(1, ' ', false,
+                                                           nlohmann::ordered_json::error_handler_t::replace) +
+                                         "\n"
+                                   : render_node(table, clock_text(), 0) + "\n";
                 std::fputs(text.c_str(), stdout);
                 std::fflush(stdout);
             }

@@ -422,7 +422,7 @@ class FakeProcess:
     MAGIC = 0x6C7274636E757263
 
     def __init__(self, pid: int, start_time: int, status: bytes = b"{}", magic: int = MAGIC, version: int = 1):
-        self.path = f"/dev/shm/corun-{os.geteuid()}-{pid}"
+        self.path = f"/dev/shm/corun-{os.geteuid()}-{pid}-{os.stat('/proc/self/ns/pid').st_ino}"
         self.answers = True
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         os.ftruncate(descriptor, 4096)
@@ -516,7 +516,7 @@ class Alternate(unittest.TestCase):
             "import os, mmap, struct, sys, time\n"
             "if 'libcorun' in os.environ.get('LD_PRELOAD', ''):\n"
             "    started = int(open('/proc/self/stat').read().rpartition(')')[2].split()[19])\n"
-            "    path = f'/dev/shm/corun-{os.geteuid()}-{os.getpid()}'\n"
+            "    path = f'/dev/shm/corun-{os.geteuid()}-{os.getpid()}-{os.stat(\"/proc/self/ns/pid\").st_ino}'\n"
             "    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)\n"
             "    os.ftruncate(file, 4096)\n"
             "    page = mmap.mmap(file, 4096)\n"
@@ -641,7 +641,7 @@ class Ctl(unittest.TestCase):
             fake.close()
 
     def test_a_short_page_and_a_link(self):
-        path = f"/dev/shm/corun-{os.geteuid()}-{os.getpid()}"
+        path = f"/dev/shm/corun-{os.geteuid()}-{os.getpid()}-{os.stat('/proc/self/ns/pid').st_ino}"
         self.addCleanup(lambda: os.path.lexists(path) and os.unlink(path))
         pathlib.Path(path).write_bytes(b"short")
         self.assertEqual(corun("ctl", str(os.getpid()), "off").returncode, 1)

@@ -62,6 +62,37 @@ TEST(BudgetWatch, APinnedFirstThreadIsNotTheWholeProcess) {
     other.join();
 }
 
+// The same where the team comes later, as it does.
+TEST(BudgetWatch, ThreadsThatComeLaterAreSeen) {
+    const cpu_set_t before = mask_of_this_thread();
+    if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "needs two CPUs";
+    budget_start("/nonexistent", 0, false, 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &before)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    budget_start("/nonexistent", 0, false, 0);
+    EXPECT_EQ(budget_now().affinity, 1);
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        cpu_set_t rest = before;
+        CPU_CLR(first, &rest);
+        sched_setaffinity(0, sizeof rest, &rest);
+        while (!over) usleep(1000);
+    });
+    const double deadline = clock_seconds() + 5.0;
+    while (budget_now().affinity == 1 && clock_seconds() < deadline) {
+        usleep(20'000);
+        budget_refresh();
+    }
+    EXPECT_EQ(budget_now().affinity, CPU_COUNT(&before));
+    ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+    over = true;
+    other.join();
+}
+
 TEST(CpuWait, OthersAreCounted) {
     if (cpu_times_now().all == 0) GTEST_SKIP() << "no /proc/stat";
     const pid_t other = fork();

@@ -194,17 +194,30 @@ TEST_F(NodeSegment, DoesNotEndAProgramByItsFileSizeLimit) {
 
 TEST(ProcessTimes, AreOfTheProcessMeant) {
     ProcessTimes first;
-    ASSERT_TRUE(process_times(getpid(), first));
+    ASSERT_EQ(process_times(getpid(), first), ProcessState::there);
     EXPECT_GT(first.start_time, 0u);
     volatile double x = 1.0;
     ProcessTimes later;
     do {
         for (int i = 0; i < 1000000; ++i) x = x * 1.0000001;
-        ASSERT_TRUE(process_times(getpid(), later));
+        ASSERT_EQ(process_times(getpid(), later), ProcessState::there);
     } while (later.cpu_seconds < first.cpu_seconds + 0.03);
     EXPECT_EQ(later.start_time, first.start_time);
-    EXPECT_FALSE(process_times(0x3fffffff, later));
+    EXPECT_EQ(process_times(0x3fffffff, later), ProcessState::ended);
     EXPECT_NE(pid_space(), 0u);
+}
+
+TEST(ProcessTimes, AreUnknownWhereNoFileCanBeOpened) {
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit none{0, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    ProcessTimes times;
+    const ProcessState own = process_times(getpid(), times);
+    const ProcessState gone = process_state(0x3fffffff, 1, times);
+    setrlimit(RLIMIT_NOFILE, &before);
+    EXPECT_EQ(own, ProcessState::unknown);
+    EXPECT_EQ(gone, ProcessState::unknown);
 }
 
 }  // namespace

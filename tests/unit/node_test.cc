@@ -64,6 +64,55 @@ TEST(NodeShare, FollowsWeights) {
     EXPECT_EQ(widths({claim(8, 1000.0), claim(8)}), Widths({7, 1}));  // nobody is left without
 }
 
+TEST(NodeShare, NoMoreIsGivenOfBoundCpusThanThereAre) {
+    // Eight bound to four CPUs, and one that may run anywhere.
+    std::vector<Claim> claims(8, claim(64));
+    for (Claim& bound : claims) bound.cpus = cpus(0, 4);
+    claims.push_back(claim(64));
+    std::vector<Share> shares = share_out(claims);
+    for (std::size_t i = 0; i < 8; ++i) {
+        EXPECT_EQ(shares[i].width, 1);
+        EXPECT_NEAR(shares[i].cpus, 0.5, 1e-9);
+        EXPECT_TRUE(shares[i].crowded);
+    }
+    EXPECT_GE(shares[8].width, 32);
+    EXPECT_FALSE(shares[8].crowded);
+    // Four bound to a socket of 32: eight each.
+    claims.assign(4, claim(64));
+    for (Claim& bound : claims) bound.cpus = cpus(0, 32);
+    claims.push_back(claim(64));
+    shares = share_out(claims);
+    int bound = 0;
+    for (std::size_t i = 0; i < 4; ++i) bound += shares[i].width;
+    EXPECT_EQ(bound, 32);
+    EXPECT_EQ(shares[4].width, 32);
+}
+
+TEST(NodeShare, ASmallQuotaTakesNothingFromTheOthers) {
+    std::vector<Claim> claims(10, claim(8));
+    for (Claim& worker : claims) worker.group = 5, worker.group_quota = 1.0;
+    claims.push_back(claim(8));
+    const auto shares = share_out(claims);
+    for (std::size_t i = 0; i < 10; ++i) {
+        EXPECT_EQ(shares[i].width, 1);
+        EXPECT_NEAR(shares[i].cpus, 0.1, 1e-9);
+    }
+    EXPECT_EQ(shares[10].width, 7);
+    EXPECT_FALSE(shares[10].crowded);
+}
+
+TEST(NodeShare, OneQuotaIsSharedByWhoeverIsBoundElsewhere) {
+    std::vector<Claim> ranks(4, claim(64));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        ranks[i].cpus = cpus(4 * i, 4);
+        ranks[i].group = 9;
+        ranks[i].group_quota = 4.0;
+    }
+    EXPECT_EQ(widths(ranks), Widths({1, 1, 1, 1}));
+    for (Claim& rank : ranks) rank.group_quota = 8.0;
+    EXPECT_EQ(widths(ranks), Widths({2, 2, 2, 2}));
+}
+
 TEST(NodeShare, GoesToWhoGains) {
     Claim flat = claim(8);
     flat.gains = {1.0F, 1.02F, 1.02F, 1.02F};
@@ -432,7 +481,8 @@ TEST(NodeView, DoesNotFollowWhoComesAndGoes) {
     for (int turn = 0; turn < 40; ++turn) {  // a minute of it
         world[7].beats = turn % 2 == 1;
         world[7].use = turn % 2 == 1 ? 1.0 : 0.0;
-        const int width = world.run(1.5).width;
+        const Share share = world.run(1.5);
+        const int width = share.peers == 0 ? 2 : share.width;  // alone it has all
         if (width > before) ++rises;
         before = width;
     }

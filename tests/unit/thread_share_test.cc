@@ -95,9 +95,17 @@ TEST(RecentCallers, AreRememberedForAWhile) {
     EXPECT_EQ(callers.note(0, 1249, 250), 4);  // the others are between two calls
     EXPECT_EQ(callers.note(1, 1249, 250), 4);
     EXPECT_EQ(callers.note(0, 1498, 250), 4);
-    EXPECT_EQ(callers.note(0, 1499, 250), 1);
+    EXPECT_EQ(callers.note(0, 1748, 250), 1);
     EXPECT_FALSE(callers.any());
     EXPECT_EQ(callers.note(1, 5000, 250), 2);  // not as many as long ago
+}
+
+TEST(RecentCallers, ACrowdThatWasThereOnceIsForgotten) {
+    RecentCallers callers;
+    EXPECT_EQ(callers.note(32, 1000, 250), 33);
+    int known = 0;
+    for (std::uint64_t now = 1010; now < 1600; now += 10) known = callers.note(1, now, 250);  // two go on
+    EXPECT_EQ(known, 2);
 }
 
 }  // namespace

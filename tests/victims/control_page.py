@@ -17,7 +17,7 @@ class ControlPage:
     """Mapped while it is open. Raises FileNotFoundError when the process has none."""
 
     def __init__(self, pid: int) -> None:
-        descriptor = os.open(f"/dev/shm/corun-{os.geteuid()}-{pid}", os.O_RDWR)
+        descriptor = os.open(f"/dev/shm/corun-{os.geteuid()}-{pid}-{os.stat('/proc/self/ns/pid').st_ino}", os.O_RDWR)
         try:
             self._page = mmap.mmap(descriptor, 4096)
         finally:

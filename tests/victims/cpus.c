@@ -37,10 +37,9 @@ int __openat_2(int folder, const char* path, int flags);
 int __openat64_2(int folder, const char* path, int flags);
 
 static int failures;
-#define CHECK(condition)                                             \
-    do {                                                             \
-        if (!(condition) && ++failures <= 10)                        \
-            printf("line %d: not true: %s\n", __LINE__, #condition); \
+#define CHECK(condition)                                                                               \
+    do {                                                                                               \
+        if (!(condition) && ++failures <= 10) printf("line %d: not true: %s\n", __LINE__, #condition); \
     } while (0)
 
 static int raw_mask(cpu_set_t* mask) {
@@ -107,8 +106,8 @@ static void ask_first(int argc, char** argv, char** environment) {
     (void)environment;
     if (argc > 1 && strcmp(argv[1], "early") == 0) first_online = sysconf(_SC_NPROCESSORS_ONLN);
 }
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**, char**) =
-    ask_first;
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**,
+                                                                              char**) = ask_first;
 extern long early_online, early_mask;
 
 static void early(void) {
@@ -154,6 +153,18 @@ static void pins(void) {
     CHECK(pthread_attr_setaffinity_np(&attribute, sizeof one, &one) == 0);
     CHECK(pthread_create(&thread, &attribute, print_own_mask, "a pinned one has") == 0);
     pthread_join(thread, NULL);
+    // Another process's mask is not ours to translate.
+    const pid_t child = fork();
+    if (child == 0) pause();
+    CHECK(sched_setaffinity(child, sizeof told, &told) == 0);
+    memset(&now, 0, sizeof now);
+    CHECK(syscall(SYS_sched_getaffinity, child, sizeof now, &now) > 0 && CPU_EQUAL(&now, &told));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    // What it has set by itself it finds again.
+    CHECK(sched_setaffinity(0, sizeof real, &real) == 0);
+    CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &real));
+    CHECK(pthread_getaffinity_np(pthread_self(), sizeof now, &now) == 0 && CPU_EQUAL(&now, &real));
 }
 
 static void indexes(void) {
@@ -231,7 +242,8 @@ static void refused(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         printf("no filter\n");
         exit(77);
     }

@@ -683,7 +683,7 @@ class Kill(Case):
             process.kill()
             process.communicate()
             self.fail("it hangs")
-        page = Path(f"/dev/shm/corun-{os.geteuid()}-{process.pid}")
+        page = Path(f"/dev/shm/corun-{os.geteuid()}-{process.pid}-{os.stat('/proc/self/ns/pid').st_ino}")
         if process.returncode < 0:
             page.unlink(missing_ok=True)  # killed: nobody could remove it
         self.assertFalse(page.exists(), "a page is left behind")
@@ -855,7 +855,7 @@ class Control(Case):
         finally:
             _, err = process.communicate(timeout=30)
         self.assertEqual((process.returncode, err.count(b"\n")), (0, 1), err)
-        self.assertFalse(Path(f"/dev/shm/corun-{os.geteuid()}-{process.pid}").exists())
+        self.assertFalse(Path(f"/dev/shm/corun-{os.geteuid()}-{process.pid}-{os.stat('/proc/self/ns/pid').st_ino}").exists())
 
     def test_ops_are_counted_while_on(self) -> None:
         def counted(off_seconds: float) -> tuple[int, int]:

@@ -5,8 +5,10 @@
     run_blas_victims.py LIBCORUN VICTIM_DIR [GROUP...]
 """
 
+import platform
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -116,6 +118,43 @@ class Threads(Case):
                                                                                         "CORUN_POLICY": "pass-through"})
 
 
+class Both(Case):
+    """Beside another source, and beside calls of another size."""
+
+    def says(self, behaviour: str, out: str, settings: dict[str, str] | None = None, **more) -> base.Outcome:
+        return self.expect([str(FOLDER / "victim-blas-both"), behaviour], out + DONE, {**TWO, **(settings or {})}, **more)
+
+    def test_the_profile_of_whoever_comes_second(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            profile = {"CORUN_PROFILE": f"{folder}/profile"}
+            first = self.says("blas-first", "", profile)
+            self.assertEqual(calls(first.report), {"dgemm(300,300,300)": 50, "MatMul(float[3,4];float[4,5])": 300})
+            # A second run has what the first one learned, and asks for nothing.
+            again = self.says("blas-first", "", {**profile, "CORUN_MODE": "replay"})
+            known = {op["name"]: op["reference_us"] for op in again.report["ops"]}
+            self.assertTrue(all(known.values()), known)
+            self.assertEqual(len(known), 2)
+
+    def test_at_once(self) -> None:
+        for _ in range(30):
+            outcome = self.says("together", "")
+            self.assertEqual(calls(outcome.report), {"dgemm(300,300,300)": 300, "MatMul(float[3,4];float[4,5])": 300})
+
+    @needs_cpus
+    def test_small_calls_do_not_hold_a_large_one_down(self) -> None:
+        eight = {"CORUN_CPUS": "0", "CORUN_EMULATED_CPUS": "8"}
+        self.says("large", "large ones narrow: few, after 8\n", eight, preload=False)
+        self.says("large", "large ones narrow: few, after 8\n", eight)
+        self.says("large", "large ones narrow: most, after 8\n", {**eight, **NARROW})
+
+    def test_code_that_lies_in_no_file(self) -> None:
+        if platform.machine() != "x86_64":
+            self.skipTest("its instructions are x86-64's")
+        for settings in [{}, NARROW]:
+            outcome = self.says("compiled", "dpotrf_, 20 calls\n", settings)
+            self.assertEqual(calls(outcome.report), {"dpotrf(1024)": 20})
+
+
 class Callers(Case):
     """Each object keeps the library that the loader gave it."""
 
@@ -138,7 +177,8 @@ class Callers(Case):
             self.assertEqual((outcome.out, outcome.err), ("calls 4, number 2\n" + DONE, ""))
 
 
-GROUPS = {"blas-arguments": Arguments, "blas-width": Width, "blas-threads": Threads, "blas-callers": Callers}
+GROUPS = {"blas-arguments": Arguments, "blas-width": Width, "blas-threads": Threads, "blas-callers": Callers,
+          "blas-both": Both}
 
 
 def main() -> None:
