@@ -57,6 +57,12 @@ inline constexpr int kShareThenBlocks = 128;
 inline constexpr double kShareLast = 0.02;
 inline constexpr double kRetryFirstSeconds = 60.0;  // after standing down; doubles each time
 
+// --- rests ---------------------------------------------------------------------------------------
+// While nothing is in force, windows only show whether the program has changed: it may have done so for a
+// rest longer, and threads have come side by side.
+inline constexpr double kRest = 0.8;            // seconds between two windows
+inline constexpr double kSteadySeconds = 60.0;  // in one phase of several: it is the program's main one
+
 // --- anchor --------------------------------------------------------------------------------------
 inline constexpr double kAnchorVariation = 0.25;   // of work between returns; above it: no period
 inline constexpr double kAnchorFactor = 2.0;       // variations per root of work this near are alike

@@ -214,11 +214,12 @@ void Controller::window_ended(const Window& window, double now) {
     strange_windows_ = 0;
     if (!finder_since_ && !current_) finder_since_ = now;
     const std::optional<PhaseId> phase = watch_.add(window.work);
+    unknown_windows_ = phase ? 0 : unknown_windows_ + 1;
     if (phase && phase != current_) {
         enter_phase(*phase, now);
     } else if (current_) {
         Phase& now_in = *phases_[static_cast<std::size_t>(*current_)];
-        steady_ = phase.has_value() && phases_.size() == 1;
+        steady_ = phase.has_value() && (phases_.size() == 1 || now - phase_since_ > kSteadySeconds);
         if (phase)
             advance(now_in, window, elapsed);
         else
@@ -242,6 +243,7 @@ void Controller::strange_window(const Window& window, double elapsed, double now
 
 void Controller::enter_phase(PhaseId phase, double now) {
     current_ = phase;
+    phase_since_ = now;
     fruitless_windows_ = 0;
     while (static_cast<std::size_t>(phase) >= phases_.size()) {
         const double already = learning_ ? now - learn_since_ : 0.0;
@@ -364,10 +366,14 @@ void Controller::choose_arms(Phase& phase) {
 
 void Controller::next_directive(double now) {
     const bool fixed_now = fixed_ && !arms_[static_cast<std::size_t>(*fixed_)].needs_curves();
+    bool hopeless = false;
     if (current_ && !learning_) {
         directive_ = phases_[static_cast<std::size_t>(*current_)]->directive();
+        // What was chosen or is tried in a phase is nothing that a mix which is none should run under.
+        if (unknown_windows_ >= kPhaseConfirm && !fixed_)
+            directive_.arm = kPassThrough, directive_.explore = false;
     } else {
-        const bool hopeless = now - learn_since_ > kLearnGiveUp;
+        hopeless = now - learn_since_ > kLearnGiveUp;
         directive_ = Directive{};
         directive_.record_all = !hopeless;
         directive_.length = hopeless ? 1.0 : kLearnWindow;
@@ -375,8 +381,8 @@ void Controller::next_directive(double now) {
         if (const auto anchor = finder_.best()) align(directive_, *anchor, finder_.period(*anchor));
     }
     if (fixed_now) directive_.arm = *fixed_;
-    // A program that changes is watched all the time.
-    if (!steady_) directive_.rest = 0.0;
+    // A program that changes is watched all the time, unless there is no telling what it does.
+    if (!steady_) directive_.rest = hopeless && !fixed_ ? kRest : 0.0;
 }
 
 // --- tables

@@ -163,7 +163,9 @@ class Controller {
     bool learning_ = true;  ///< the mix is new: references are being taken
     AnchorFinder finder_;   ///< of a mix that has no phase yet, fed while all its work is referenced
     std::optional<double> finder_since_;
-    bool steady_ = false;        ///< the last window was of the only phase that there is
+    bool steady_ = false;        ///< the last window was of the only phase that there is, or has long been
+    double phase_since_ = 0.0;   ///< when the current one was entered
+    int unknown_windows_ = 0;    ///< in a row that were of no phase
     int strange_windows_ = 0;    ///< in a row with too much unreferenced work
     int assigned_samples_ = 0;   ///< since the last window
     int fruitless_windows_ = 0;  ///< of exploration, in a row

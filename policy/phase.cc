@@ -14,9 +14,6 @@ constexpr double kExploreWindow = 0.10;
 constexpr double kIdleWindow = 0.25;
 // The shortest window that tells a mix: without an anchor it ends anywhere in a step.
 constexpr int kMixPeriods = 2;
-// While nothing is in force, windows only show whether the program has changed: it may have done so for a
-// rest longer, and threads have come side by side.
-constexpr double kRest = 0.8;
 constexpr double kAimlessWindow = 1.0;
 // A race that is not over by then is decided by what it has: programs with long steps would race for minutes,
 // at the cost of the worse arms; the guard judges the outcome anyway.
@@ -48,6 +45,12 @@ constexpr double kFineBand = 0.09;
 constexpr double kFineOdd = 20.0;
 // An arm that was found worse than this is not raced again in a retry.
 constexpr double kHopeless = -0.03;
+// On many CPUs an arm may be slower by so much that its windows hold less than a step and say nothing of the
+// mix: of work that is done, they tell all the same.
+constexpr double kCrawl = -1.1;  // log, by open time: a third
+constexpr int kCrawlWindows = 2;
+// In the quick race's two windows: not to be raced at all.
+constexpr double kQuickHopeless = -0.69;  // log: half
 
 }  // namespace
 
@@ -204,6 +207,9 @@ void Phase::finish_quick_race() {
     const bool won = far || (race_->finished() && race_->winner() != kPassThrough &&
                              *race_->estimate(race_->winner()) > kQuickGain);
     const ArmId winner = won ? race_->live().back() : kPassThrough;
+    const double other = quick_rate_[1] - quick_rate_[0];
+    if (!won && quick_rate_[0] != 0.0 && quick_rate_[1] != 0.0 && other < kQuickHopeless)
+        known_bad_[race_->live().back()] = other;
     for (auto& [arm, use] : use_)
         if (use.state == "live") use.state = arm == winner ? "chosen" : "dropped";
     if (won) {
@@ -250,17 +256,49 @@ void Phase::stand_down(Verdict verdict) {
 double Phase::race_seconds() const {
     const std::vector<ArmId>& live = race_->live();
     const bool won = std::find(live.begin(), live.end(), kPassThrough) == live.end();
-    return won ? kRaceWonSeconds : std::max(kRaceSeconds, kRacePeriods * period_);
+    return won ? kRaceWonSeconds : std::max(kRaceSeconds, kRacePeriods * period_under(kPassThrough));
+}
+
+// Whether the arm under trial is far slower than the program as it is, in window after window: by the work
+// that is done, however little. Time in which no op is open is nobody's.
+bool Phase::crawls(const Window& window) {
+    const bool tried = (state_ == State::race || state_ == State::guard) && window.arm != kPassThrough;
+    if (!tried || !plain_rate_) return false;
+    if (window.open < 0.5 * window.wall || window.work[0] > kUnreferencedShare * window.total_work())
+        return false;
+    const bool slow = window.total_work() <= 0.0 || window.log_rate(true) - *plain_rate_ < kCrawl;
+    crawling_ = slow ? crawling_ + 1 : 0;
+    return crawling_ >= kCrawlWindows;
+}
+
+void Phase::drop_crawling(ArmId arm) {
+    crawling_ = 0;
+    known_bad_[arm] = kCrawl;
+    if (state_ == State::guard) return stand_down(Verdict::no_gain);
+    use_[arm].state = "dropped";
+    if (quick_) return finish_quick_race();
+    race_->drop(arm);
+    if (race_->finished()) finish_race();
 }
 
 void Phase::skip(const Window& window, double elapsed) {
+    note_time(window, elapsed);
+    if (crawls(window)) drop_crawling(window.arm);
+}
+
+void Phase::note_time(const Window& window, double elapsed) {
     active_ += elapsed;
     watched_ += elapsed - std::min(elapsed, window.rested);
     use_[window.arm].seconds += elapsed;
 }
 
 bool Phase::window_ended(const Window& window, double elapsed) {
-    skip(window, elapsed);
+    note_time(window, elapsed);
+    if (window.arm == kPassThrough && window.usable()) plain_rate_ = window.log_rate(true);
+    if (crawls(window)) {
+        drop_crawling(window.arm);
+        return false;
+    }
     if (window.periods > 0) {
         // Follows slow changes of the step, so that the window keeps its number of periods.
         const double period = window.wall / window.periods;

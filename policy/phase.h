@@ -72,7 +72,8 @@ class Phase {
     /// and all. Returns true when arms must be chosen anew; trusts_curves() then tells whether what is known
     /// of the ops holds.
     bool window_ended(const Window& window, double elapsed);
-    /// A window in which the program was not (only) in this phase: its time counts, nothing else.
+    /// A window in which the program was not (only) in this phase, or of which too little was seen to tell:
+    /// its time counts, and whether the program still gets on.
     void skip(const Window& window, double elapsed);
     [[nodiscard]] Directive directive();
 
@@ -95,6 +96,9 @@ class Phase {
     void enter(State state);
     [[nodiscard]] double period_under(ArmId arm) const;
     void finish_race();
+    void note_time(const Window& window, double elapsed);
+    [[nodiscard]] bool crawls(const Window& window);
+    void drop_crawling(ArmId arm);
     [[nodiscard]] bool quick_race_over(const Window& window);
     void finish_quick_race();
     [[nodiscard]] double race_seconds() const;  ///< that the race may take
@@ -114,6 +118,8 @@ class Phase {
     bool quick_ = false;                  ///< it is the first, of two arms
     int quick_far_ = 0;                   ///< windows in a row by which the other was far better
     std::array<double, 2> quick_rate_{};  ///< log, of the program as it is and of the other; 0: none yet
+    std::optional<double> plain_rate_;    ///< log, by open time, of the latest window of pass-through
+    int crawling_ = 0;                    ///< windows of another arm in a row that were far below it
     std::optional<Guard> guard_;
     ArmId arm_ = kPassThrough;
     Verdict verdict_ = Verdict::undecided;

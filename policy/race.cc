@@ -88,6 +88,12 @@ void Race::look() {
         if (good_enough(arm)) return finish();
 }
 
+void Race::drop(ArmId arm) {
+    std::erase(live_, arm);
+    if (live_.size() == 1) return finish();
+    start_round();
+}
+
 ArmId Race::conclude() {
     if (!finished()) finish();
     return *winner_;

@@ -26,6 +26,8 @@ class Race {
 
     [[nodiscard]] bool finished() const { return winner_.has_value(); }
     [[nodiscard]] ArmId winner() const;  ///< only when finished
+    /// `arm`, which runs no more, is out of it.
+    void drop(ArmId arm);
     /// Ends the race now, by what is known: for a caller whose time is up or whose race is stuck. Returns the
     /// winner, which is pass-through (or else the first live arm) when no round was completed.
     ArmId conclude();

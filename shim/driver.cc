@@ -88,6 +88,7 @@ class Driver {
     void restart(std::uint64_t now) { rest_.end(now), start_settling(now); }
     void without_gate(std::uint64_t now) { gate_arm_ = 0, set_decision(now); }
     void renew(std::uint64_t now) {
+        drain(now);
         const auto before = epochs_.renew(seconds(now));
         enter_epoch(now);
     }

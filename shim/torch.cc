@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
 #include "shim/openmp.h"
 #include "shim/originals.h"
@@ -99,6 +100,7 @@ struct Thread {
     RestLook rest;
     bool settled;       ///< its number of threads was looked at
     bool setting;       ///< torch is setting it
+    bool mkl_capped;    ///< ... and with it MKL's, which then hides what torch tells MKL later
     bool mkl_narrowed;  ///< MKL's own number is not the program's now ...
     int mkl_own;        ///< ... but this
 };
@@ -151,7 +153,16 @@ static int capped(int threads) {
     if (given < own) set_threads_of (*runtime)(given);
     if (mkl_threads == nullptr) return;
     const int mkl_own = mkl_threads();
-    if (const int mkl_given = capped(mkl_own); mkl_given < mkl_own) mkl_set_threads(mkl_given);
+    if (const int mkl_given = capped(mkl_own); mkl_given < mkl_own) {
+        mkl_set_threads(mkl_given);
+        thread.mkl_capped = true;
+    }
+}
+
+// The program's own word to MKL follows, which is for all threads. In a forked child as well.
+static void uncap_mkl() {
+    if (mkl_set_threads == nullptr || !std::exchange(thread.mkl_capped, false)) return;
+    mkl_set_threads(0);
 }
 
 // --- source
@@ -312,6 +323,7 @@ void corun_torch_init_threads() {
 
 void corun_torch_set_threads(int threads) {
     auto* const real = real_set_threads(CALLER);
+    uncap_mkl();
     if (!ready() || thread.setting) return real(ready() ? capped(threads) : threads);
     lever_out(Source::torch);
     real(capped(threads));

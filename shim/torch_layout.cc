@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "model/fnv.h"
 #include "shim/readable.h"
 
 namespace corun::torch {
@@ -48,12 +49,14 @@ const std::int64_t* sizes_of(const void* tensor, std::size_t rank) {
 }
 
 // Programs whose shapes never repeat would describe each op anew: an operator with too many has one class.
-// Two of them may share a place; then both lose what they were counted by, no more.
+// Different ones are counted, by a bit for each: every thread describes what it sees. Two operators may share
+// a place; then both lose what they were counted by, no more.
 struct Varied {
     std::atomic<const void*> schema;
-    std::atomic<std::uint32_t> shapes;
+    std::array<std::atomic<std::uint64_t>, 8> seen;
+    std::atomic<bool> many;
 };
-constexpr std::uint32_t kMostShapes = 64;
+constexpr int kMostBits = 60;  // of 512, which 64 shapes set on average
 constexpr std::size_t kVaried = 1024;
 constinit std::array<Varied, kVaried> varied{};
 
@@ -65,14 +68,21 @@ static_assert(kVaried == 1024);
 bool is_varied(const void* schema) {
     const Varied& place = varied_of(schema);
     return place.schema.load(std::memory_order_relaxed) == schema &&
-           place.shapes.load(std::memory_order_relaxed) > kMostShapes;
+           place.many.load(std::memory_order_relaxed);
 }
 
-void count_shape(const void* schema) {
+void count_shape(const void* schema, const char* shapes) {
     Varied& place = varied_of(schema);
-    if (place.schema.exchange(schema, std::memory_order_relaxed) != schema)
-        place.shapes.store(0, std::memory_order_relaxed);
-    place.shapes.fetch_add(1, std::memory_order_relaxed);
+    if (place.schema.exchange(schema, std::memory_order_relaxed) != schema) {
+        place.many.store(false, std::memory_order_relaxed);
+        for (auto& word : place.seen) word.store(0, std::memory_order_relaxed);
+    }
+    const std::uint64_t hash = model::fnv1a(shapes);
+    const std::uint64_t mixed = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15ULL;
+    place.seen[mixed >> 61].fetch_or(std::uint64_t{1} << (mixed >> 55 & 63U), std::memory_order_relaxed);
+    int bits = 0;
+    for (const auto& word : place.seen) bits += std::popcount(word.load(std::memory_order_relaxed));
+    if (bits > kMostBits) place.many.store(true, std::memory_order_relaxed);
 }
 
 // By c10::ScalarType.
@@ -195,11 +205,6 @@ bool layout_describe(const void* record, const char* name, std::size_t count, Op
     std::snprintf(text.kind, sizeof text.kind, "%s%s%.*s", name, overload.empty() ? "" : ".",
                   static_cast<int>(overload.size()), overload.data());
     text.container = is_container(name);
-    count_shape(schema);
-    if (is_varied(schema)) {
-        std::snprintf(text.shapes, sizeof text.shapes, "(varied)");
-        return true;
-    }
     Text shapes(text.shapes, sizeof text.shapes);
     shapes.add("(");
     bool first = true;
@@ -214,6 +219,11 @@ bool layout_describe(const void* record, const char* name, std::size_t count, Op
         describe_tensor(value.payload, shapes, text.elements);
     }
     shapes.add(")");
+    count_shape(schema, text.shapes);
+    if (is_varied(schema)) {
+        std::snprintf(text.shapes, sizeof text.shapes, "(varied)");
+        text.elements = 0.0;
+    }
     return true;
 }
 

@@ -128,7 +128,7 @@ class Both(Case):
         with tempfile.TemporaryDirectory() as folder:
             profile = {"CORUN_PROFILE": f"{folder}/profile"}
             first = self.says("blas-first", "", profile)
-            self.assertEqual(calls(first.report), {"dgemm(300,300,300)": 50, "MatMul(float[3,4];float[4,5])": 300})
+            self.assertEqual(calls(first.report), {"dgemm(384,384,384)": 50, "MatMul(float[3,4];float[4,5])": 300})
             # A second run has what the first one learned, and asks for nothing.
             again = self.says("blas-first", "", {**profile, "CORUN_MODE": "replay"})
             known = {op["name"]: op["reference_us"] for op in again.report["ops"]}
@@ -138,7 +138,7 @@ class Both(Case):
     def test_at_once(self) -> None:
         for _ in range(30):
             outcome = self.says("together", "")
-            self.assertEqual(calls(outcome.report), {"dgemm(300,300,300)": 300, "MatMul(float[3,4];float[4,5])": 300})
+            self.assertEqual(calls(outcome.report), {"dgemm(384,384,384)": 300, "MatMul(float[3,4];float[4,5])": 300})
 
     @needs_cpus
     def test_small_calls_do_not_hold_a_large_one_down(self) -> None:
