@@ -60,7 +60,9 @@ def check_threads(runner):
     words = [VALUES / "torch_threads.py"]
     plain = runner.checked(words).stdout.splitlines()
     cpus = len(os.sched_getaffinity(0))
-    for env in ({}, {"OMP_NUM_THREADS": "16"}):
+    for env in ({}, {"OMP_NUM_THREADS": "16"}, {"MKL_NUM_THREADS": "64"}):
+        if "MKL_NUM_THREADS" in env:  # its number goes until torch is told another
+            plain = runner.checked(words, env=env).stdout.splitlines()
         for options in ({}, {"CORUN_POLICY": "uniform-1"}, {"CORUN_POLICY": "random"}):
             done = runner.checked(words, corun=options, env=env)
             for own, line in zip(plain, done.stdout.splitlines(), strict=True):
@@ -68,7 +70,7 @@ def check_threads(runner):
                 capped = " ".join([where, *(str(min(int(number), cpus)) for number in numbers)])
                 if line != capped:
                     raise SystemExit(f"{env} {options}: '{line}' instead of '{capped}'\n{done.stdout}")
-    uncapped = runner.checked(words, corun={"CORUN_POOL_CAP": "no", "CORUN_POLICY": "uniform-1"}).stdout
+    uncapped = runner.checked(words, corun={"CORUN_POOL_CAP": "no", "CORUN_POLICY": "uniform-1"}, env=env).stdout
     if uncapped.splitlines() != plain:
         raise SystemExit(f"without the cap:\n{uncapped}")
     print("\n".join(plain))
