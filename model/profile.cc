@@ -131,18 +131,18 @@ int replace_file(const std::string& path, std::string_view text, mode_t mode) {
 
 class FolderLock {
   public:
-    FolderLock(int descriptor, bool held) : file_(descriptor), held_(held) {}
+    FolderLock(int descriptor, bool busy) : file_(descriptor), busy_(busy) {}
     // Not by closing alone: a child that was forked meanwhile has the file as well.
     ~FolderLock() {
         if (file_.get() >= 0) ::flock(file_.get(), LOCK_UN);
     }
     FolderLock(const FolderLock&) = delete;
     FolderLock& operator=(const FolderLock&) = delete;
-    [[nodiscard]] bool held() const { return held_; }
+    [[nodiscard]] bool busy() const { return busy_; }  ///< another process has it
 
   private:
     File file_;
-    bool held_;
+    bool busy_;
 };
 
 // Several processes of a job end at once, and each adds to what it reads. The folder is locked, for the file
@@ -151,13 +151,12 @@ FolderLock lock_folder(const std::string& path, bool patient) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool held = false;
-    for (int i = 0; descriptor >= 0; ++i) {
-        held = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
-        if (held || errno != EWOULDBLOCK || !patient || i + 1 == kLockTries) break;
-        ::usleep(kLockPause);
+    bool busy = descriptor >= 0;
+    for (int i = 0; busy && i < (patient ? kLockTries : 1); ++i) {
+        if (i > 0) ::usleep(kLockPause);
+        busy = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     }
-    return {descriptor, held};
+    return {descriptor, busy};
 }
 
 // A link stays a link: what it leads to is replaced.
@@ -240,7 +239,7 @@ std::optional<std::string> save(const std::string& given_path, const Profile& pr
         return failure("absurd budget");
     const std::string path = resolve(given_path);
     const FolderLock lock = lock_folder(path, patient);
-    if (!patient && !lock.held()) return std::nullopt;
+    if (!patient && lock.busy()) return std::nullopt;
     const Content content = read_file(path);
     if (content.status == LoadStatus::unreadable) return failure(content.reason);
     // The rename would not ask: a file that is write-protected is meant to stay.

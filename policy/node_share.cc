@@ -96,6 +96,14 @@ std::vector<Bound> bounds_of(std::span<const Claim> claims, const Field& field) 
     return bounds;
 }
 
+// share_parts() for members that have shares already: nobody gets more by it.
+void share_parts_at_most(std::span<const Claim> claims, const std::vector<std::size_t>& members,
+                         double capacity, std::vector<Share>& shares) {
+    std::vector<Share> parts(shares.size());
+    share_parts(claims, members, capacity, parts);
+    for (const std::size_t i : members) shares[i].cpus = std::min(shares[i].cpus, parts[i].cpus);
+}
+
 class Filling {
   public:
     Filling(std::span<const Claim> claims, const Field& field, std::vector<Bound>& bounds,
@@ -181,7 +189,7 @@ void share_quotas(std::span<const Claim> claims, const Field& field, std::vector
     for (const auto& [group, members] : groups) {
         const double quota = claims[members.front()].group_quota;
         if (quota <= 0.0 || static_cast<double>(members.size()) <= quota) continue;
-        share_parts(claims, members, quota, shares);
+        share_parts_at_most(claims, members, quota, shares);
         for (const std::size_t i : members) shares[i].crowded = members.size() > 1;
     }
 }
@@ -224,7 +232,7 @@ std::vector<Share> share_out(std::span<const Claim> claims) {
         for (const Bound& bound : bounds) {
             const int cpus = bound.cpus.count();
             if (least_of(claims, bound.members) <= cpus) continue;
-            share_parts(claims, bound.members, cpus, shares);
+            share_parts_at_most(claims, bound.members, cpus, shares);
             for (const std::size_t i : bound.members) shares[i].crowded = true;
         }
         share_quotas(claims, field, shares);

@@ -33,7 +33,8 @@ bool NodeView::judge(double now, std::size_t index, const Neighbour& neighbour, 
     seen.looked = now;
     claim.idle = light;
     if (is_new || seen.beat != neighbour.beat) {
-        seen = {.beat = neighbour.beat, .moved = now, .looked = now};
+        const double since = is_new ? now : seen.since;
+        seen = {.beat = neighbour.beat, .moved = now, .looked = now, .since = since};
         return true;
     }
     const double still = now - seen.moved;
@@ -66,6 +67,12 @@ double NodeView::still(std::uint64_t nonce, double now) const {
 }
 
 void NodeView::forget(double now) {
+    // Who was there for long and has gone for good does not come back in a moment.
+    for (auto& [nonce, seen] : seen_) {
+        if (seen.looked >= now || seen.gone) continue;
+        seen.gone = true;
+        if (now - seen.since > kNodeCalm) hold_ = 0.0;
+    }
     std::erase_if(seen_, [&](const auto& entry) {
         return now - entry.second.looked > kForget || seen_.size() > kMostSeen;
     });
@@ -114,14 +121,12 @@ Share NodeView::look(double now, const Claim& own, std::span<const Neighbour> ne
         const bool light = wants_little(claim) && (wanted_little += claim.wanted) <= kNodeAllLight;
         if (!judge(now, i, neighbours[i], claim, light, ask)) {
             dead_.push_back(i);
+            seen_[neighbours[i].nonce].looked = -1.0;
             continue;
         }
         shared = shared || !claim.idle;
         claims_.push_back(claim);
     }
-    // Who has gone for good does not come back in a moment.
-    if (!dead_.empty() || neighbours.size() < there_) hold_ = 0.0;
-    there_ = neighbours.size() - dead_.size();
     if (!seen_.empty()) forget(now);
     if (!shared) {  // the usual case, without a computation
         const int all = std::max(1, std::min(own.most, own.cpus.count()));

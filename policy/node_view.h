@@ -69,6 +69,8 @@ class NodeView {
         double cpu_seconds = 0.0;
         double use = -1.0;  ///< CPUs, between two answers; < 0: not known
         bool idle = false;
+        bool gone = false;
+        double since = 0.0;  ///< when it was seen first
     };
 
     [[nodiscard]] bool judge(double now, std::size_t index, const Neighbour& neighbour, Claim& claim,
@@ -83,7 +85,6 @@ class NodeView {
     double risen_ = -1e9;    ///< when it last rose
     double offered_ = -1.0;  ///< a larger one has been on offer since then; < 0: none is
     double hold_ = 0.0;      ///< seconds that a larger one has to last
-    std::size_t there_ = 0;  ///< neighbours at the latest look
     double lost_ = -1e9;     ///< when a gain was lost too soon
 };
 

@@ -47,8 +47,8 @@ constexpr double kFineOdd = 20.0;
 constexpr double kHopeless = -0.03;
 // On many CPUs an arm may be slower by so much that its windows hold less than a step and say nothing of the
 // mix: of work that is done, they tell all the same.
-constexpr double kCrawl = -1.1;  // log, by open time: a third
-constexpr int kCrawlWindows = 2;
+constexpr double kCrawl = -1.1;   // log, by open time: a third
+constexpr int kCrawlWindows = 2;  // each beside one of the program as it is, right after it
 // In the quick race's two windows: not to be raced at all.
 constexpr double kQuickHopeless = -0.69;  // log: half
 
@@ -259,19 +259,30 @@ double Phase::race_seconds() const {
     return won ? kRaceWonSeconds : std::max(kRaceSeconds, kRacePeriods * period_under(kPassThrough));
 }
 
-// Whether the arm under trial is far slower than the program as it is, in window after window: by the work
-// that is done, however little. Time in which no op is open is nobody's.
+// Whether the arm under trial is far slower than the program as it is, by the work that is done, however
+// little. Time in which no op is open is nobody's. The program itself may do less than before: it has to show
+// its old rate right after.
 bool Phase::crawls(const Window& window) {
-    const bool tried = (state_ == State::race || state_ == State::guard) && window.arm != kPassThrough;
-    if (!tried || !plain_rate_) return false;
-    if (window.open < 0.5 * window.wall || window.work[0] > kUnreferencedShare * window.total_work())
+    if (state_ != State::race && state_ != State::guard) return suspect_.reset(), false;
+    const bool tells = window.open >= 0.5 * window.wall &&
+                       window.work[0] <= kUnreferencedShare * std::max(window.total_work(), 1e-9);
+    const double rate = window.total_work() > 0.0 ? window.log_rate(true) : -HUGE_VAL;
+    if (window.arm == kPassThrough) {
+        const bool still = tells && suspect_ && suspect_rate_ - rate < kCrawl;
+        crawling_ = still ? crawling_ + 1 : 0;
+        if (crawling_ >= kCrawlWindows) return true;
+        suspect_.reset();
         return false;
-    const bool slow = window.total_work() <= 0.0 || window.log_rate(true) - *plain_rate_ < kCrawl;
-    crawling_ = slow ? crawling_ + 1 : 0;
-    return crawling_ >= kCrawlWindows;
+    }
+    if (!tells || !plain_rate_ || rate - *plain_rate_ >= kCrawl) return crawling_ = 0, false;
+    suspect_ = window.arm;
+    suspect_rate_ = rate;
+    return false;
 }
 
-void Phase::drop_crawling(ArmId arm) {
+void Phase::drop_crawling() {
+    const ArmId arm = *suspect_;
+    suspect_.reset();
     crawling_ = 0;
     known_bad_[arm] = kCrawl;
     if (state_ == State::guard) return stand_down(Verdict::no_gain);
@@ -283,7 +294,7 @@ void Phase::drop_crawling(ArmId arm) {
 
 void Phase::skip(const Window& window, double elapsed) {
     note_time(window, elapsed);
-    if (crawls(window)) drop_crawling(window.arm);
+    if (crawls(window)) drop_crawling();
 }
 
 void Phase::note_time(const Window& window, double elapsed) {
@@ -294,11 +305,10 @@ void Phase::note_time(const Window& window, double elapsed) {
 
 bool Phase::window_ended(const Window& window, double elapsed) {
     note_time(window, elapsed);
+    const bool asked = suspect_.has_value();
     if (window.arm == kPassThrough && window.usable()) plain_rate_ = window.log_rate(true);
-    if (crawls(window)) {
-        drop_crawling(window.arm);
-        return false;
-    }
+    if (crawls(window)) drop_crawling();
+    if (asked || suspect_) return false;  // no window of the race or the guard
     if (window.periods > 0) {
         // Follows slow changes of the step, so that the window keeps its number of periods.
         const double period = window.wall / window.periods;
@@ -374,6 +384,11 @@ Directive Phase::directive() {
         case State::fixed:
             directive.arm = arm_;
             break;
+    }
+    if (suspect_) {
+        directive.arm = kPassThrough;
+        period = period_under(kPassThrough);
+        directive.length = std::max(kWindowSeconds, kQuickPeriods * period);
     }
     directive.patience = directive.length;
     if (anchor) align(directive, *anchor, period);

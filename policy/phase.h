@@ -98,7 +98,7 @@ class Phase {
     void finish_race();
     void note_time(const Window& window, double elapsed);
     [[nodiscard]] bool crawls(const Window& window);
-    void drop_crawling(ArmId arm);
+    void drop_crawling();
     [[nodiscard]] bool quick_race_over(const Window& window);
     void finish_quick_race();
     [[nodiscard]] double race_seconds() const;  ///< that the race may take
@@ -119,7 +119,9 @@ class Phase {
     int quick_far_ = 0;                   ///< windows in a row by which the other was far better
     std::array<double, 2> quick_rate_{};  ///< log, of the program as it is and of the other; 0: none yet
     std::optional<double> plain_rate_;    ///< log, by open time, of the latest window of pass-through
-    int crawling_ = 0;                    ///< windows of another arm in a row that were far below it
+    std::optional<ArmId> suspect_;        ///< was far below it: the next window is to show that again
+    double suspect_rate_ = 0.0;
+    int crawling_ = 0;  ///< times in a row that it was so
     std::optional<Guard> guard_;
     ArmId arm_ = kPassThrough;
     Verdict verdict_ = Verdict::undecided;

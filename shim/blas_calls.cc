@@ -112,15 +112,15 @@ template <typename Held>
     for (int i = 0; i < static_cast<int>(waits) && held(); ++i) nap(kWaitNanoseconds);
 }
 
-// Small calls that follow one another closely would hold the number down for as long as they go on: none of
-// them sets it while a large one waits.
+// Small calls that follow one another closely would hold the number down for as long as they go on: they ask
+// for what a large one waits for. An arm that gives all the same width is not to be disturbed.
 void wait_for_room(const BlasCall& call, BlasLibrary& library, int width) {
     const auto held = [&] { return blas_is_held_below(library, width); };
-    if (!held()) return;
+    if (!held() || globals.decision.load(std::memory_order_relaxed).arm != policy::kPassThrough) return;
     const Undisturbed quiet;  // a jump out of a handler would leave the mark
-    library.wide_waiting.fetch_add(1, std::memory_order_relaxed);
+    blas_wait_begins(library, width);
     wait_for_others(call, held);
-    library.wide_waiting.fetch_sub(1, std::memory_order_relaxed);
+    blas_wait_ends(library);
 }
 
 // Threads that this call may have at most; 0: nothing is known against the program's own number.
@@ -136,7 +136,7 @@ int limit_of(const BlasCall& call, BlasLibrary& library, int budget) {
     if (beside != 0 && ticks() < globals.beside_until.load(std::memory_order_relaxed))
         share = std::min(share, beside);
     const int limit = std::min(useful, share) < budget ? std::min(useful, share) : 0;
-    if (others != 0 && limit != 1) wait_for_room(call, library, limit);
+    if (others != 0 && budget > 1 && limit != 1) wait_for_room(call, library, limit);
     return limit;
 }
 

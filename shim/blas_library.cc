@@ -113,6 +113,11 @@ void put_back(BlasLibrary& library) {
     library.width.store(0, std::memory_order_relaxed);
 }
 
+// Of two numbers of threads; 0 is the program's own, the largest.
+int at_least(int wanted, int room) {
+    return wanted == 0 || room == 0 ? 0 : std::max(wanted, room);
+}
+
 // For the calling thread alone.
 int set_for_thread(BlasStay& stay, BlasLibrary& library, int wanted, int limit) {
     const int own = library.get();
@@ -177,11 +182,12 @@ int blas_enter(BlasStay& stay, BlasLibrary& library, int wanted, int limit) noex
             if (library.width.load(std::memory_order_relaxed) != 0) put_back(library);  // from before a fork
             const int own = own_number(library, limit);
             int width = own;
+            if (library.waiting.load(std::memory_order_relaxed) > 0)
+                wanted = at_least(wanted, library.room.load(std::memory_order_relaxed));
             if (library.kind == BlasKind::openmp) {
                 width = set_for_thread(stay, library, wanted, limit);
                 library.width.store(stay.width, std::memory_order_relaxed);
-            } else if (wanted > 0 && wanted < own &&
-                       library.wide_waiting.load(std::memory_order_relaxed) == 0) {
+            } else if (wanted > 0 && wanted < own) {
                 // First what has to be put back: a child may be forked at any moment.
                 library.own = own;
                 library.width.store(width = wanted, std::memory_order_relaxed);
@@ -242,11 +248,20 @@ bool blas_is_held_below(const BlasLibrary& library, int width) noexcept {
            (library.state.load(std::memory_order_relaxed) & ~kChanging) != 0;
 }
 
+void blas_wait_begins(BlasLibrary& library, int width) noexcept {
+    library.room.store(width, std::memory_order_relaxed);
+    library.waiting.fetch_add(1, std::memory_order_relaxed);
+}
+
+void blas_wait_ends(BlasLibrary& library) noexcept {
+    library.waiting.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void blas_libraries_after_fork() noexcept {
     const std::size_t count = known.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < count; ++i) {
         libraries[i].state.store(0, std::memory_order_relaxed);
-        libraries[i].wide_waiting.store(0, std::memory_order_relaxed);
+        libraries[i].waiting.store(0, std::memory_order_relaxed);
     }
 }
 

@@ -30,7 +30,8 @@ struct BlasLibrary {
     int (*level)();                    ///< of the OpenMP runtime that it stands on, if any: regions around us
     std::atomic<std::uint32_t> state;  ///< callers inside; the highest bit while the number is being changed
     std::atomic<int> width;            ///< in force for those inside; 0: the program's own
-    std::atomic<int> wide_waiting;     ///< callers for whom what is in force is too narrow
+    std::atomic<int> waiting;          ///< callers for whom what is in force is too narrow
+    std::atomic<int> room;             ///< threads that the latest of them waits for
     int own;                           ///< to be put back; only who changes the number looks at it
     int word, cut;  ///< the program's own number where it was above the budget, and what it was cut down to
 };
@@ -61,6 +62,9 @@ int blas_callers() noexcept;
 bool blas_is_held_wide(const BlasLibrary& library) noexcept;
 /// Somebody is inside at fewer threads than `width` (0: the program's own number), which all would have.
 bool blas_is_held_below(const BlasLibrary& library, int width) noexcept;
+/// Between these two, whoever comes in asks for `width` as well, and not for less.
+void blas_wait_begins(BlasLibrary& library, int width) noexcept;
+void blas_wait_ends(BlasLibrary& library) noexcept;
 
 void blas_libraries_after_fork() noexcept;  ///< in the child: nobody is inside
 /// What such a child has found set, for it will see no blas_leave().

@@ -47,6 +47,7 @@ bool fill(int file) {
 
 // Of processes that were killed: nobody else would remove them.
 void remove_stale() noexcept {
+    if (pid_space() == 0) return;
     constexpr int kMost = 1000;  // names that are looked at
     try {
         int looked = 0;

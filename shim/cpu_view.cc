@@ -2,6 +2,7 @@
 #include "shim/cpu_view.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -80,12 +81,15 @@ unsigned which_share() {
     return slot >= 0 ? static_cast<unsigned>(slot) : process_number;
 }
 
-// False: there is no room, or somebody else is at it.
+// False: there is no room, or this thread's own signal handler has come by in the middle.
 template <typename Entry>
 bool add(Entry (&entries)[kTold], std::atomic<std::size_t>& count, const Entry& entry) {
     const std::size_t known = count.load(std::memory_order_acquire);
     if (std::find(entries, entries + known, entry) != entries + known) return true;
-    if (telling.exchange(true, std::memory_order_acquire)) return false;
+    for (int i = 0; telling.exchange(true, std::memory_order_acquire); ++i) {
+        if (i == 1000) return false;
+        sched_yield();
+    }
     const std::size_t free = count.load(std::memory_order_relaxed);
     if (free < kTold) {
         entries[free] = entry;

@@ -2,6 +2,7 @@
 #include "shim/cpu_wait.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,17 +18,18 @@ constexpr int kMostThreads = 64;
 
 // "nanoseconds on a CPU, nanoseconds waiting for one, time slices". What the running thread itself has run is
 // counted at its ticks only.
-void add_thread(int folder, const char* path, CpuWait& sum) {
+bool add_thread(int folder, const char* path, CpuWait& sum) {
     const auto file = static_cast<int>(syscall(SYS_openat, folder, path, O_RDONLY | O_CLOEXEC));
-    if (file < 0) return;
+    if (file < 0) return false;
     char text[80];
     const long length = syscall(SYS_read, file, text, sizeof text - 1);
     syscall(SYS_close, file);
-    if (length <= 0) return;
+    if (length <= 0) return false;
     text[length] = '\0';
     char* rest = nullptr;
     sum.ran += 1e-9 * static_cast<double>(std::strtoull(text, &rest, 10));
     sum.waited += 1e-9 * static_cast<double>(std::strtoull(rest, nullptr, 10));
+    return true;
 }
 
 constinit double idle_at_start = -1.0;  // of all CPUs together; negative: not known
@@ -57,9 +59,11 @@ CpuWait cpu_wait_now() noexcept {
 }
 
 double thread_waited_now() noexcept {
+    const int saved = errno;
     CpuWait own;
-    add_thread(AT_FDCWD, "/proc/thread-self/schedstat", own);
-    return own.waited;
+    const bool told = add_thread(AT_FDCWD, "/proc/thread-self/schedstat", own);
+    errno = saved;
+    return told ? own.waited : -1.0;
 }
 
 // "cpu  user nice system idle iowait irq softirq steal ...": the first line, which is made before all others.

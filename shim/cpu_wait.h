@@ -16,8 +16,8 @@ struct CpuWait {
 /// Reads a file for each thread, of the first 64: some microseconds each. No allocation, no lock.
 CpuWait cpu_wait_now() noexcept;
 
-/// Seconds that the calling thread could have run so far but another task did; 0 where the kernel does not
-/// tell. Reads a file: some microseconds.
+/// Seconds that the calling thread could have run so far but another task did; negative where that cannot be
+/// read. Reads a file: some microseconds. Leaves errno as it is.
 double thread_waited_now() noexcept;
 
 /// Clock ticks of all CPUs of the machine since its start; all 0 where /proc does not tell.

@@ -16,7 +16,7 @@
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/epochs.h"
-#include "shim/gate.h"
+#include "shim/gate_choice.h"
 #include "shim/message.h"
 #include "shim/node.h"
 #include "shim/op_table.h"
@@ -86,11 +86,10 @@ class Driver {
     void drain(std::uint64_t now);
     void figures(DriverFigures& out) const;
     void restart(std::uint64_t now) { rest_.end(now), start_settling(now); }
-    void without_gate(std::uint64_t now) { gate_arm_ = 0, set_decision(now); }
-    void renew(std::uint64_t now) {
+    void without_gate(std::uint64_t now) { gate_.forget(), set_decision(now); }
+    void renew(std::unique_ptr<Controller> fresh, std::uint64_t now) {
         drain(now);
-        const auto before = epochs_.renew(seconds(now));
-        enter_epoch(now);
+        if (const auto before = epochs_.renew(std::move(fresh))) enter_epoch(now);
     }
     std::optional<model::Profile> take_profile() { return std::exchange(to_keep_, std::nullopt); }
     Controller& controller() { return epochs_.longest(); }
@@ -115,8 +114,7 @@ class Driver {
     double tick_;  ///< seconds
     OpTable table_;
     Directive directive_;
-    policy::ArmId gate_arm_ = 0;  ///< whose costs the gate has; 0, which has none: nobody's
-    std::size_t gate_ops_ = 0;
+    GateChoice gate_;
     std::vector<RawSample> batch_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
@@ -206,7 +204,7 @@ void Driver::close_window(std::uint64_t now) {
     window.stopped =
         window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
     controller_->window_ended(window, seconds(now));
-    if (table_.apply_tables()) gate_arm_ = 0;
+    if (table_.apply_tables()) gate_.forget();
     if (controller_->plan(seconds(now))) table_.apply_assignments();
     apply_directive(now);
     if (now >= next_status_) {
@@ -225,7 +223,7 @@ void Driver::enter_epoch(std::uint64_t now) {
     directive_ = {};
     controller_ = &epochs_.current();
     table_.rebind(*controller_);
-    gate_arm_ = 0;
+    gate_.forget();
     epoch_from_ = now;
     apply_directive(now);
     start_settling(now);
@@ -259,12 +257,7 @@ void Driver::set_decision(std::uint64_t now) {
     decision.exploring = directive_.explore;
     decision.record_all = directive_.record_all;
     decision.ceiling = static_cast<std::uint16_t>(epochs_.ceiling());
-    decision.gated = !arm.gate.empty() && !decision.exploring && !decision.record_all;
-    const std::size_t ops = controller_->op_count();  // those that came later have to be known as well
-    if (decision.gated && (gate_arm_ != directive_.arm || gate_ops_ != ops)) {
-        gate_adopt(controller_->costs(), arm.gate, controller_->budget(), gate_arm_ == 0);
-        gate_arm_ = directive_.arm, gate_ops_ = ops;
-    }
+    decision.gated = gate_.choose(*controller_, directive_);
     if (now >= next_stretch_) {
         next_stretch_ = now + in_ticks(kStretchSeconds);
         stretch_ = (stretch_ + 1) % kStretches;
@@ -367,9 +360,12 @@ bool driver_start(bool anew) noexcept {
         if (driver != nullptr) {
             started = true;
             if (!anew) return;
+            // Not under the lock: it reads files.
+            const auto budget = static_cast<int>(globals.budget.load(std::memory_order_relaxed));
+            auto fresh = process_make_controller(budget, driver->seconds(ticks()));
             lock.lock();
             const Holder holder(lock);
-            return driver->renew(ticks());
+            return driver->renew(std::move(fresh), ticks());
         }
         globals.records = map_zeroed<OpRecord>(kRecords);
         if (globals.records == nullptr || pthread_key_create(&thread_key, end_thread) != 0) return;

@@ -50,12 +50,10 @@ bool Epochs::follow(double now) {
     return true;
 }
 
-std::unique_ptr<policy::Controller> Epochs::renew(double now) {
-    const int budget = current().budget();
-    const bool first = &current() == first_;
-    auto fresh = process_make_controller(budget, now, first);
+std::unique_ptr<policy::Controller> Epochs::renew(std::unique_ptr<policy::Controller> fresh) {
+    if (fresh->budget() != current().budget()) return nullptr;
     fresh->restore(current().export_profile({}));
-    if (first) first_ = fresh.get();
+    first_ = fresh.get();
     std::swap(epochs_.back(), fresh);
     return fresh;
 }

@@ -20,9 +20,9 @@ class Epochs {
     /// Looks at the budget. @return whether it is another one now, with another current()
     bool follow(double now);
 
-    /// The profile is another one now: a new current() begins with what it says and with what the old one had
-    /// learned, which is returned.
-    [[nodiscard]] std::unique_ptr<policy::Controller> renew(double now);
+    /// The profile is another one now: `fresh`, which has it, goes on with what current() has learned and
+    /// takes its place. @return that one, or nothing where the budget is another one by now
+    [[nodiscard]] std::unique_ptr<policy::Controller> renew(std::unique_ptr<policy::Controller> fresh);
 
     /// What the program had its time with.
     [[nodiscard]] policy::Controller& longest() const;

@@ -51,13 +51,14 @@ double seconds(std::uint64_t at) {
     return static_cast<double>(at) * tick;
 }
 
-// That this thread has computed or could have, had it had a CPU: in nanoseconds, never 0.
+// That this thread has computed or could have, had it had a CPU: in nanoseconds; 0: not known.
 std::uint64_t ready_time() {
+    const double waited = thread_waited_now();
     timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    if (waited < 0.0 || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0) return 0;
     const auto ran =
         static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec);
-    return ran + static_cast<std::uint64_t>(1e9 * thread_waited_now()) + 1;
+    return ran + static_cast<std::uint64_t>(1e9 * waited) + 1;
 }
 
 void open_for_good(const char* why) noexcept {
@@ -314,8 +315,9 @@ bool gate_enter(ThreadState& thread, Entry& entry, std::uint16_t own, int limit,
 }
 
 bool gate_leave(ThreadState& thread, Entry& entry) noexcept {
+    const std::uint64_t until = thread.gate_ready != 0 ? ready_time() : 0;
     const double ready =
-        thread.gate_ready != 0 ? 1e-9 * static_cast<double>(ready_time() - thread.gate_ready) : -1.0;
+        until > thread.gate_ready ? 1e-9 * static_cast<double>(until - thread.gate_ready) : -1.0;
     int type = 0;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
     const bool busy = std::exchange(thread.busy, true);

@@ -323,9 +323,12 @@ void corun_torch_init_threads() {
 
 void corun_torch_set_threads(int threads) {
     auto* const real = real_set_threads(CALLER);
-    uncap_mkl();
-    if (!ready() || thread.setting) return real(ready() ? capped(threads) : threads);
+    if (!ready() || thread.setting) {
+        uncap_mkl();
+        return real(ready() ? capped(threads) : threads);
+    }
     lever_out(Source::torch);
+    uncap_mkl();
     real(capped(threads));
     lever_in(Source::torch);
 }
