@@ -432,16 +432,6 @@ std::vector<KeyCosts> Controller::costs() const {
     return keys;
 }
 
-std::vector<KeyCosts> Controller::references() const {
-    std::vector<KeyCosts> keys;
-    for (const OpState& op : ops_) {
-        KeyCosts& key = keys.emplace_back(KeyCosts{op.info.source + "/" + op.info.kind, {}});
-        if (op.reference > 0.0 && !op.info.container && !cheap(op))
-            key.seconds.assign(static_cast<std::size_t>(settings_.budget), op.reference);
-    }
-    return keys;
-}
-
 void Controller::find_gains() {
     gains_ = {};
     std::array<double, std::tuple_size_v<Gains>> seconds{};

@@ -107,8 +107,6 @@ class Controller {
     [[nodiscard]] const std::vector<Arm>& arms() const { return arms_; }
     /// What ops take at each width, by the curves; without seconds where that is not known. For a gate.
     [[nodiscard]] std::vector<KeyCosts> costs() const;
-    /// The same at their reference cost, whatever the width.
-    [[nodiscard]] std::vector<KeyCosts> references() const;
 
     /// Knowledge of an earlier run; to be called before the first window ends. Ops come to it as they appear.
     void restore(model::Profile profile);

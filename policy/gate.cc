@@ -49,11 +49,7 @@ void Gated::begin_step() {
 }
 
 void Gated::arrive(OpIndex op, Ticket ticket, bool patient) {
-    Waiting fresh;
-    fresh.op = op;
-    fresh.ticket = ticket;
-    fresh.patient = patient;
-    waiting_.push_back(fresh);
+    waiting_.push_back({op, ticket, patient, false, 0.0, 0.0});
     inner_->ready(op);
 }
 
@@ -70,13 +66,11 @@ int Gated::crowding_width(KeyIndex key) const {
     return costs_.at_price(key, 1.0 / costs_.widest());
 }
 
-// In a crowd it would take that many times as long if nobody waited, so that it loses no more by waiting as
-// many times as long for its turn.
 double Gated::wait_of(const Waiting& waiting) const {
     const KeyIndex key = graph_.key(waiting.op);
     if (!waiting.patient || (keys_ != nullptr && keys_->barred(key))) return 0.0;
     const double own = costs_.seconds(key, crowding_width(key));
-    const double wait = std::min(rules_.most_wait * own * waiting.crowd, rules_.longest_wait);
+    const double wait = std::min(rules_.most_wait * own, rules_.longest_wait);
     return wait < rules_.least_wait ? 0.0 : wait;
 }
 
@@ -114,8 +108,6 @@ std::optional<Start> Gated::next(const Situation& situation) {
     for (Waiting& each : waiting_) {
         if (each.asked) continue;
         each.asked = true;
-        each.crowd =
-            std::max(1.0, static_cast<double>(situation.running.size() + waiting_.size()) / situation.cpus);
         each.since = situation.now;
         each.until = situation.now + wait_of(each);
     }

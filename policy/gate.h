@@ -15,7 +15,7 @@
 namespace corun::policy {
 
 struct GateRules {
-    double most_wait = 0.5;      ///< of what the op takes itself, in a crowd of that many times as much
+    double most_wait = 0.5;      ///< of what the op takes itself
     double least_wait = 50e-6;   ///< seconds: who may not wait that long does not: sleeping costs as much
     double longest_wait = 0.1;   ///< seconds: whatever it takes
     int leaf_calls = 20;         ///< ends that a proof rests on
@@ -96,7 +96,6 @@ class Gated final : public Strategy {
         Ticket ticket = 0;
         bool patient = false;
         bool asked = false;
-        double crowd = 1.0;  ///< ops for each CPU that ran or waited when it came
         double since = 0.0;
         double until = 0.0;
     };

@@ -16,7 +16,7 @@
 #include "shim/control.h"
 #include "shim/core.h"
 #include "shim/epochs.h"
-#include "shim/gate_choice.h"
+#include "shim/gate.h"
 #include "shim/message.h"
 #include "shim/node.h"
 #include "shim/op_table.h"
@@ -86,7 +86,7 @@ class Driver {
     void drain(std::uint64_t now);
     void figures(DriverFigures& out) const;
     void restart(std::uint64_t now) { rest_.end(now), start_settling(now); }
-    void without_gate(std::uint64_t now) { gate_.forget(), set_decision(now); }
+    void without_gate(std::uint64_t now) { gate_arm_ = 0, set_decision(now); }
     void renew(std::unique_ptr<Controller> fresh, std::uint64_t now) {
         drain(now);
         if (const auto before = epochs_.renew(std::move(fresh))) enter_epoch(now);
@@ -114,7 +114,8 @@ class Driver {
     double tick_;  ///< seconds
     OpTable table_;
     Directive directive_;
-    GateChoice gate_;
+    policy::ArmId gate_arm_ = 0;  ///< whose costs the gate has; 0, which has none: nobody's
+    std::size_t gate_ops_ = 0;
     std::vector<RawSample> batch_;
     std::uint64_t next_drain_ = 0;
     std::uint64_t next_status_ = 0;
@@ -204,7 +205,7 @@ void Driver::close_window(std::uint64_t now) {
     window.stopped =
         window.wall > kStoppedLengths * expected && cpu_seconds() - cpu_before_ < kStoppedCpu * window.wall;
     controller_->window_ended(window, seconds(now));
-    if (table_.apply_tables()) gate_.forget();
+    if (table_.apply_tables()) gate_arm_ = 0;
     if (controller_->plan(seconds(now))) table_.apply_assignments();
     apply_directive(now);
     if (now >= next_status_) {
@@ -223,7 +224,7 @@ void Driver::enter_epoch(std::uint64_t now) {
     directive_ = {};
     controller_ = &epochs_.current();
     table_.rebind(*controller_);
-    gate_.forget();
+    gate_arm_ = 0;
     epoch_from_ = now;
     apply_directive(now);
     start_settling(now);
@@ -257,7 +258,12 @@ void Driver::set_decision(std::uint64_t now) {
     decision.exploring = directive_.explore;
     decision.record_all = directive_.record_all;
     decision.ceiling = static_cast<std::uint16_t>(epochs_.ceiling());
-    decision.gated = gate_.choose(*controller_, directive_);
+    decision.gated = !arm.gate.empty() && !decision.exploring && !decision.record_all;
+    const std::size_t ops = controller_->op_count();  // those that came later have to be known as well
+    if (decision.gated && (gate_arm_ != directive_.arm || gate_ops_ != ops)) {
+        gate_adopt(controller_->costs(), arm.gate, controller_->budget(), gate_arm_ == 0);
+        gate_arm_ = directive_.arm, gate_ops_ = ops;
+    }
     if (now >= next_stretch_) {
         next_stretch_ = now + in_ticks(kStretchSeconds);
         stretch_ = (stretch_ + 1) % kStretches;

@@ -167,18 +167,6 @@ TEST_F(GateTest, AWaitThatWasOverInTimeCounts) {
     EXPECT_FALSE(gate_.keys().barred(kAdd));
 }
 
-TEST_F(GateTest, InACrowdAnOpWaitsAsManyTimesAsLong) {
-    prove_all();
-    for (Gate::Ticket ticket = 1; ticket <= kCpus; ++ticket) EXPECT_EQ(ask(ticket, kAdd).size(), 1U);
-    for (Gate::Ticket ticket = kCpus + 1; ticket <= 4 * kCpus; ++ticket)
-        EXPECT_EQ(ask(ticket, kAdd), Widths{}) << ticket;
-    EXPECT_NEAR(gate_.until(kCpus + 1).value() - now_, 0.5 * 9 / 8 * 1e-3, 1e-9);
-    EXPECT_NEAR(gate_.until(4 * kCpus).value() - now_, 0.5 * 4 * 1e-3, 1e-9);
-    EXPECT_EQ(gate_.widths(), kCpus);
-    gate_.end(1, now_);
-    EXPECT_EQ(let_in(), (Widths{{kCpus + 1, 1}}));  // whoever came first
-}
-
 TEST_F(GateTest, TheImpatientBeginAtOnceAndTheLimitHolds) {
     prove_all();
     ask(1, kConv);
