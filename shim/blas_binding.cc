@@ -84,7 +84,6 @@ bool look_up(LoadedList& list, const char* symbol, const void* caller, BlasBindi
     binding = {};
     LoadedObject object{};
     const bool in_object = find_object(caller, object);
-    if (!in_object) object = {};
     const std::size_t index = in_object ? list.index_of(object.dynamic) : LoadedList::kNone;
     const bool by_name = index != LoadedList::kNone && imports(list[index].object, symbol);
     Definition found{};

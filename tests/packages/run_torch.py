@@ -60,7 +60,7 @@ def check_threads(runner):
     words = [VALUES / "torch_threads.py"]
     plain = runner.checked(words).stdout.splitlines()
     cpus = len(os.sched_getaffinity(0))
-    for env in ({}, {"OMP_NUM_THREADS": "16"}, {"MKL_NUM_THREADS": "64"}):
+    for env in ({}, {"OMP_NUM_THREADS": "16"}, {"MKL_NUM_THREADS": "64", "MKL_DYNAMIC": "FALSE"}):
         if "MKL_NUM_THREADS" in env:  # its number goes until torch is told another
             plain = runner.checked(words, env=env).stdout.splitlines()
         for options in ({}, {"CORUN_POLICY": "uniform-1"}, {"CORUN_POLICY": "random"}):

@@ -227,6 +227,18 @@ TEST(ControllerPhases, AnArmUnderWhichTheProgramCrawlsIsDropped) {
     }
 }
 
+TEST(ControllerPhases, WhatSlowsTheWholeProgramDropsNothing) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        Simulation simulation(one_model(lstm_like()), {}, seed);
+        simulation.run(60.0);
+        ASSERT_EQ(simulation.controller().state(), State::guard) << "seed " << seed;
+        for (FakeOp& op : simulation.models()[0].ops)
+            for (double& seconds : op.seconds) seconds *= 5.0;
+        simulation.run(75.0);
+        EXPECT_GT(simulation.speed(62.0, 75.0), 1.1) << "seed " << seed;
+    }
+}
+
 TEST(ControllerPhases, WhatWasChosenIsNotInForceInAMixThatIsNone) {
     Scenario scenario = one_model(lstm_like());
     Random random(3);

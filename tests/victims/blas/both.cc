@@ -33,9 +33,11 @@ void ops(int rounds) {
     for (int i = 0; i < rounds; ++i) fake::run(product, two);
 }
 
+long rounds = 0;
+
 void blas_first() {
     for (int i = 0; i < 50; ++i) gemm(300);
-    ops(300);
+    ops(static_cast<int>(rounds));
 }
 
 // Both come to their first call at once.
@@ -100,6 +102,7 @@ int main(int argc, char** argv) {
         {"blas-first", blas_first}, {"together", together}, {"large", large}, {"compiled", compiled}};
     const auto chosen = behaviours.find(victim::argument(argc, argv, 1, ""));
     if (chosen == behaviours.end()) return 2;
+    rounds = victim::number(argc, argv, 2, 300);
     chosen->second();
     return victim::finish();
 }

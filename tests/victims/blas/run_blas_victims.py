@@ -122,23 +122,30 @@ class Both(Case):
     """Beside another source, and beside calls of another size."""
 
     def says(self, behaviour: str, out: str, settings: dict[str, str] | None = None, **more) -> base.Outcome:
-        return self.expect([str(FOLDER / "victim-blas-both"), behaviour], out + DONE, {**TWO, **(settings or {})}, **more)
+        command = [str(FOLDER / "victim-blas-both"), *behaviour.split()]
+        return self.expect(command, out + DONE, {**TWO, **(settings or {})}, **more)
 
     def test_the_profile_of_whoever_comes_second(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             profile = {"CORUN_PROFILE": f"{folder}/profile"}
             first = self.says("blas-first", "", profile)
             self.assertEqual(calls(first.report), {"dgemm(384,384,384)": 50, "MatMul(float[3,4];float[4,5])": 300})
-            # A second run has what the first one learned, and asks for nothing.
-            again = self.says("blas-first", "", {**profile, "CORUN_MODE": "replay"})
+            # A second run has what the first one learned: two calls would not tell.
+            again = self.says("blas-first 2", "", {**profile, "CORUN_MODE": "replay"})
             known = {op["name"]: op["reference_us"] for op in again.report["ops"]}
-            self.assertTrue(all(known.values()), known)
-            self.assertEqual(len(known), 2)
+            self.assertGreater(known["MatMul"], 0.0)
 
     def test_at_once(self) -> None:
         for _ in range(30):
             outcome = self.says("together", "")
             self.assertEqual(calls(outcome.report), {"dgemm(384,384,384)": 300, "MatMul(float[3,4];float[4,5])": 300})
+        with tempfile.TemporaryDirectory() as folder:
+            profile = Path(folder) / "profile"
+            for _ in range(5):  # for as long as it takes to read this, each would begin by itself
+                profile.write_text('{"x": "' + 30_000_000 * "y" + '"}')
+                outcome = self.says("together", "", {"CORUN_PROFILE": str(profile)}, err=None)
+                self.assertEqual(calls(outcome.report),
+                                 {"dgemm(384,384,384)": 300, "MatMul(float[3,4];float[4,5])": 300})
 
     @needs_cpus
     def test_small_calls_do_not_hold_a_large_one_down(self) -> None:
