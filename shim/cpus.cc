@@ -34,6 +34,28 @@ static Function* oldest(const char* symbol) {
     return found;
 }
 
+// An OpenMP runtime that is to bind threads to places by their numbers: those are the machine's.
+static bool asks_for_places(const void* caller) {
+    const bool places = std::getenv("OMP_PLACES") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr ||
+                        std::getenv("KMP_AFFINITY") != nullptr;
+    LoadedObject object{};
+    if (!places || !find_object(caller, object)) return false;
+    const DynamicSection section(object);
+    return section.symbol("GOMP_parallel") != nullptr || section.symbol("__kmpc_fork_call") != nullptr;
+}
+
+// Exactly the mask that was told stands for the one in whose place it was; any other is the program's own
+// from then on, unless it is meant for another process.
+template <typename Set>
+static int set_as_meant(const cpu_set_t* mask, std::size_t size, bool ours, Set set) {
+    CpuMask real;
+    if (ours && cpu_view_was_told(mask, size, real))
+        return set(sizeof real.words, reinterpret_cast<const cpu_set_t*>(&real.words));
+    const int result = set(size, mask);
+    if (result == 0 && ours) cpu_view_own_mask(mask, size);
+    return result;
+}
+
 extern "C" {
 #define X(id, symbol, result, parameters)                                        \
     [[gnu::visibility("default")]] result corun_##id parameters __asm__(symbol); \
@@ -59,16 +81,6 @@ CORUN_CPUS_HOOKED(X)
 #undef X
 }
 
-// An OpenMP runtime that is to bind threads to places by their numbers: those are the machine's.
-static bool asks_for_places(const void* caller) {
-    const bool places = std::getenv("OMP_PLACES") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr ||
-                        std::getenv("KMP_AFFINITY") != nullptr;
-    LoadedObject object{};
-    if (!places || !find_object(caller, object)) return false;
-    const DynamicSection section(object);
-    return section.symbol("GOMP_parallel") != nullptr || section.symbol("__kmpc_fork_call") != nullptr;
-}
-
 int corun_get_mask(pid_t thread, std::size_t size, cpu_set_t* mask) {
     if (size > kMostBytes) [[unlikely]]
         if (auto* const first = oldest<int(pid_t, std::size_t)>("sched_getaffinity"))
@@ -91,45 +103,31 @@ int corun_get_affinity(pthread_t thread, std::size_t size, cpu_set_t* mask) {
     return result;
 }
 
-// Exactly the mask that was told stands for the one in whose place it was.
 int corun_set_mask(pid_t thread, std::size_t size, const cpu_set_t* mask) {
     if (size > kMostBytes) [[unlikely]]
         if (auto* const first = oldest<int(pid_t, std::size_t)>("sched_setaffinity"))
             return first(thread, size);
-    CpuMask real;
-    const bool ours = cpu_view_is_ours(thread);
-    if (ours && cpu_view_was_told(mask, size, real))
-        return set_mask_original()(thread, sizeof real.words,
-                                   reinterpret_cast<const cpu_set_t*>(&real.words));
-    const int result = set_mask_original()(thread, size, mask);
-    if (result == 0 && ours) cpu_view_own_mask(mask, size);
-    return result;
+    return set_as_meant(mask, size, cpu_view_is_ours(thread), [&](std::size_t bytes, const cpu_set_t* given) {
+        return set_mask_original()(thread, bytes, given);
+    });
 }
 
 int corun_set_affinity(pthread_t thread, std::size_t size, const cpu_set_t* mask) {
     if (size > kMostBytes) [[unlikely]]
         if (auto* const first = oldest<int(pthread_t, std::size_t)>("pthread_setaffinity_np"))
             return first(thread, size);
-    CpuMask real;
-    if (cpu_view_was_told(mask, size, real))
-        return set_affinity_original()(thread, sizeof real.words,
-                                       reinterpret_cast<const cpu_set_t*>(&real.words));
-    const int result = set_affinity_original()(thread, size, mask);
-    if (result == 0) cpu_view_own_mask(mask, size);
-    return result;
+    return set_as_meant(mask, size, true, [&](std::size_t bytes, const cpu_set_t* given) {
+        return set_affinity_original()(thread, bytes, given);
+    });
 }
 
 int corun_set_attribute(pthread_attr_t* attribute, std::size_t size, const cpu_set_t* mask) {
     if (size > kMostBytes) [[unlikely]]
         if (auto* const first = oldest<int(pthread_attr_t*, std::size_t)>("pthread_attr_setaffinity_np"))
             return first(attribute, size);
-    CpuMask real;
-    if (cpu_view_was_told(mask, size, real))
-        return set_attribute_original()(attribute, sizeof real.words,
-                                        reinterpret_cast<const cpu_set_t*>(&real.words));
-    const int result = set_attribute_original()(attribute, size, mask);
-    if (result == 0) cpu_view_own_mask(mask, size);
-    return result;
+    return set_as_meant(mask, size, true, [&](std::size_t bytes, const cpu_set_t* given) {
+        return set_attribute_original()(attribute, bytes, given);
+    });
 }
 
 long corun_system_value(int name) {

@@ -24,6 +24,17 @@ cpu_set_t mask_of_this_thread() {
     return mask;
 }
 
+// @return the CPU that this thread has then
+int pin_to_first_of(const cpu_set_t& mask) {
+    int first = 0;
+    while (!CPU_ISSET(first, &mask)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    return first;
+}
+
 TEST(BudgetWatch, AForkedChildHasNotTheShareOfItsParent) {
     budget_start("/nonexistent", 0, false, 0);
     const int all = budget_now().cpus;
@@ -46,12 +57,7 @@ TEST(BudgetWatch, APinnedFirstThreadIsNotTheWholeProcess) {
     std::thread other([&] {
         while (!over) std::this_thread::yield();
     });
-    int first = 0;
-    while (!CPU_ISSET(first, &before)) ++first;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(first, &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    pin_to_first_of(before);
     budget_start("/nonexistent", 0, false, 0);
     policy::CpuSet cpus;
     ASSERT_TRUE(budget_cpu_set(cpus));
@@ -67,12 +73,7 @@ TEST(BudgetWatch, ThreadsThatComeLaterAreSeen) {
     const cpu_set_t before = mask_of_this_thread();
     if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "needs two CPUs";
     budget_start("/nonexistent", 0, false, 0);
-    int first = 0;
-    while (!CPU_ISSET(first, &before)) ++first;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(first, &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const int first = pin_to_first_of(before);
     budget_start("/nonexistent", 0, false, 0);
     EXPECT_EQ(budget_now().affinity, 1);
     std::atomic<bool> over{false};

@@ -99,5 +99,13 @@ TEST(Ledger, IsExactUnderEightThreads) {
     EXPECT_TRUE(ledger.end(ledger.begin(1), 1));
 }
 
+TEST(Ledger, HoldsTheWidthsOfALargeMachine) {
+    Ledger ledger;
+    for (int i = 0; i < 300; ++i) ledger.begin(1024);
+    EXPECT_EQ(ledger.open(), 300);
+    EXPECT_EQ(ledger.widths(), 300 * 1024);
+    EXPECT_EQ(ledger.idle(1024), 0);
+}
+
 }  // namespace
 }  // namespace corun::policy

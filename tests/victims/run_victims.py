@@ -754,7 +754,10 @@ class Kill(Case):
             process.send_signal(signal.SIGKILL)
             self.assertLess(self.end(process), 0)
             self.assertTrue(profile.exists(), "nothing was decided in 50 s, or nothing was written")
+            page = Path(f"/dev/shm/corun-{os.geteuid()}-{process.pid}-{os.stat('/proc/self/ns/pid').st_ino}")
+            page.touch()  # as it was
             self.assertEqual(run([program("basic")], {"CORUN_PROFILE": str(profile)}).err, "")
+            self.assertFalse(page.exists(), "the next program removes what a killed one has left")
 
 
 class Interrupted(Case):
